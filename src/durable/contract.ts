@@ -1,0 +1,151 @@
+import type { Completion } from "../protocol/completion.ts";
+import type { ProjectSettings } from "../protocol/limits.ts";
+import type {
+  CompleteResponse,
+  ControlRequest,
+  ControlResponse,
+  StartResponse,
+  SyncCommand,
+} from "../protocol/relay-api.ts";
+import type { CancelAnswer, CommandState } from "../protocol/states.ts";
+
+/**
+ * What a project's object answers. Expected failures are values, never exceptions: custom errors do not
+ * survive the way back to the Worker. Every call is one request to the object. Times are milliseconds of
+ * the server's clock since the epoch.
+ */
+export interface ProjectQueueApi {
+  /** Makes the object's own list of agents and devices that of D1. An older version than the one held changes nothing. Creates the tables of a new object; every other call on one without tables answers as for something unknown. */
+  applyAccess(access: ProjectAccess): Promise<void>;
+  /** Deletes all the object holds. The project is gone. */
+  destroy(): Promise<void>;
+
+  /** Queues one run, or finds the one this key already names. */
+  enqueue(request: EnqueueRequest): Promise<EnqueueAnswer>;
+  /** Records, in the project where a session's keys are kept, that this key names a run in another project. */
+  claimKey(request: ClaimKeyRequest): Promise<ClaimKeyAnswer>;
+  /** Gives a claimed key back, if `command_id` is still what it names: nothing was queued for it. */
+  releaseKey(request: { agent_id: string; idempotency_key: string; command_id: string }): Promise<void>;
+  /** The run, as soon as it ended or waits for its owner, at the latest after `wait_ms`. `undefined`: not there, or not this agent's. */
+  getRun(request: { agent_id: string; command_id: string; wait_ms: number }): Promise<RunView | undefined>;
+  /** Cancels a queued run, asks a running one to stop. `undefined`: not there, or not this agent's. */
+  cancel(request: {
+    agent_id: string;
+    command_id: string;
+  }): Promise<{ cancel: CancelAnswer; run: RunView } | undefined>;
+  /** When each of the project's devices was last seen. */
+  presence(request: { agent_id: string }): Promise<Record<string, Presence> | undefined>;
+
+  /** A device's pass: notes that it is there, says whether its set of sessions is the one stored, and what is queued for it. */
+  sync(request: SyncCall): Promise<SyncAnswer | DeviceRefusal>;
+  /** Records that D1 now holds the set with this digest. */
+  storeDigest(request: { device_id: string; sessions_digest: string }): Promise<{ ok: true } | DeviceRefusal>;
+  start(request: {
+    device_id: string;
+    command_id: string;
+    attempt_id: string;
+  }): Promise<Answer<StartResponse>>;
+  control(
+    request: { device_id: string; command_id: string } & ControlRequest,
+  ): Promise<Answer<ControlResponse>>;
+  complete(request: CompleteCall): Promise<Answer<CompleteResponse>>;
+}
+
+/** Why a device's call was not served: it is not on the object's list, the project is unknown, or the command is not this device's. */
+export interface DeviceRefusal {
+  ok: false;
+  error: "device_removed" | "project_not_found" | "command_not_found";
+}
+export type Answer<T> = { ok: true; value: T } | DeviceRefusal;
+
+/** Who may use the project, as D1 has it at `version`. */
+export interface ProjectAccess {
+  project_id: string;
+  /** Grows with each change in D1. */
+  version: number;
+  agents: { agent_id: string; name: string }[];
+  devices: { device_id: string }[];
+  settings: ProjectSettings;
+}
+
+export interface EnqueueRequest {
+  agent_id: string;
+  /** Made by the Worker for this project; not used if the key already names a run. */
+  command_id: string;
+  graph_session_id: string;
+  device_id: string;
+  slug: string;
+  /** Canonical JSON, at most `LIMITS.argumentsCharacters`. */
+  arguments_json: string;
+  idempotency_key: string;
+}
+
+export type EnqueueAnswer =
+  | { ok: true; created: boolean; run: RunView }
+  /** The key names another request: the earlier run. */
+  | { ok: false; error: "key_conflict"; run: { command_id: string; status: CommandState } }
+  | { ok: false; error: "queue_full"; scope: "agent" | "project"; limit: number }
+  /** The agent has no access here. */
+  | { ok: false; error: "access_removed" };
+
+export interface ClaimKeyRequest {
+  agent_id: string;
+  idempotency_key: string;
+  graph_session_id: string;
+  arguments_json: string;
+  command_id: string;
+}
+export type ClaimKeyAnswer =
+  /** The run that the key names: `command_id` of the request, or of an earlier same request. */
+  | { ok: true; command_id: string }
+  | { ok: false; error: "key_conflict"; command_id: string }
+  | { ok: false; error: "access_removed" };
+
+export interface Presence {
+  online: boolean;
+  last_seen_at: number | null;
+}
+
+/** A run as its agent may see it. */
+export interface RunView {
+  command_id: string;
+  graph_session_id: string;
+  device_id: string;
+  status: CommandState;
+  cancel_requested: boolean;
+  /** 1 is next on its device; only while queued. */
+  queue_position?: number;
+  desktop: Presence;
+  queued_at: number;
+  started_at?: number;
+  finished_at?: number;
+  expires_at?: number;
+  kept_until?: number;
+  /** The JSON of the last `Progress` of a running command. */
+  progress_json?: string;
+  /** The JSON of the `Completion` it ended with. */
+  outcome_json?: string;
+  late: boolean;
+  finished_before_stop: boolean;
+}
+
+export interface SyncCall {
+  device_id: string;
+  sessions_digest: string;
+  /** When the device's token was issued; a newer one than the last leaves a lasting note that the device was there. */
+  token_issued_at: number;
+}
+export interface SyncAnswer {
+  ok: true;
+  digest_matches: boolean;
+  /** `arguments_json` instead of the wire's `arguments`. */
+  commands: (Omit<SyncCommand, "arguments"> & { arguments_json: string })[];
+}
+
+export interface CompleteCall {
+  device_id: string;
+  command_id: string;
+  attempt_id?: string;
+  /** Parsed and within bounds. */
+  completion: Completion;
+}

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { JsonObject } from "./json.ts";
 import { LIMITS } from "./limits.ts";
 import { jsonObject } from "./relay-api.ts";
 import { CANCEL_ANSWERS, COMMAND_STATES } from "./states.ts";
@@ -6,7 +7,7 @@ import { CANCEL_ANSWERS, COMMAND_STATES } from "./states.ts";
 // Ids in inputs are plain strings: a malformed one is answered like an unknown one, so that the
 // answer tells a stranger nothing.
 
-const id = (what: string) => z.string().max(128).describe(what);
+const id = (what: string) => z.string().describe(what);
 
 export const listInput = z.strictObject({
   project_id: id("A connected project. Left out: every connected project.").optional(),
@@ -205,3 +206,15 @@ export const TOOLS: readonly ToolRow[] = [
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
   },
 ];
+
+/** A tool's schema as JSON Schema 2020-12, as `tools/list` shows it. */
+export function jsonSchemaOf(type: z.ZodType, io: "input" | "output"): JsonObject {
+  const { $schema: _, ...schema } = z.toJSONSchema(type, {
+    io,
+    unrepresentable: "any",
+    override: ({ zodSchema, jsonSchema }) => {
+      if (zodSchema._zod.def.type === "custom") jsonSchema.type = "object";
+    },
+  });
+  return schema as JsonObject;
+}

@@ -1,0 +1,54 @@
+import type { RandomSource } from "../../src/protocol/ports.ts";
+import type { Engine } from "../engine/contract.ts";
+import type { Store } from "../store/contract.ts";
+
+/** The relay's time. Rules use `monotonic`; `wall` is for records and for noticing that the machine slept. */
+export interface RelayClock {
+  /** Milliseconds since the epoch, as this machine believes. May jump. */
+  wall(): number;
+  /** Milliseconds that only go forward. */
+  monotonic(): number;
+  /** Resolves after `ms`, or at once when the signal aborts. Never rejects. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+/** Sends one HTTP request. Rejects if no whole answer came, as `fetch` does. */
+export type Transport = (url: string, init: TransportRequest) => Promise<Response>;
+export interface TransportRequest {
+  method: "GET" | "POST" | "DELETE";
+  headers: Record<string, string>;
+  body?: string;
+  redirect: "manual";
+  signal: AbortSignal;
+}
+
+/** Signs the assertion a device proves itself with. */
+export interface AssertionSigner {
+  /** A JWT for `audience`, from `serverTime` (ms) on, for at most 60 s. */
+  sign(audience: string, serverTime: number): Promise<string>;
+}
+
+/** Lines for the owner. The texts hold no secrets and no control characters. */
+export interface RelayLog {
+  info(line: string): void;
+  warn(line: string): void;
+}
+
+/** Everything the relay reaches the world through. */
+export interface RelayPorts {
+  clock: RelayClock;
+  transport: Transport;
+  random: RandomSource;
+  store: Store;
+  engine: Engine;
+  signer: AssertionSigner;
+  log: RelayLog;
+}
+
+export interface RelayOptions {
+  /** Origin of the endpoint, without a slash at its end. */
+  serverUrl: string;
+  clientVersion: string;
+  /** Different sessions that may run side by side. */
+  concurrency: number;
+}

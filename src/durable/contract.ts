@@ -84,19 +84,22 @@ export type EnqueueAnswer =
   | { ok: true; created: boolean; run: RunView }
   /** The key names another request: the earlier run. */
   | { ok: false; error: "key_conflict"; run: { command_id: string; status: CommandState } }
+  /** The key is claimed here for another `command_id`, whose project has the run: ask `claimKey`, and queue there. */
+  | { ok: false; error: "key_claimed"; command_id: string }
   | { ok: false; error: "queue_full"; scope: "agent" | "project"; limit: number }
-  /** The agent has no access here. */
+  /** The agent, or the device, has no access here. */
   | { ok: false; error: "access_removed" };
 
 export interface ClaimKeyRequest {
   agent_id: string;
   idempotency_key: string;
   graph_session_id: string;
-  arguments_json: string;
+  /** Not compared here: `enqueue` compares it with the run itself, where that is. */
+  arguments_json?: string;
   command_id: string;
 }
 export type ClaimKeyAnswer =
-  /** The run that the key names: `command_id` of the request, or of an earlier same request. */
+  /** The run that the key names: `command_id` of the request, or of an earlier one for the same session. */
   | { ok: true; command_id: string }
   | { ok: false; error: "key_conflict"; command_id: string }
   | { ok: false; error: "access_removed" };
@@ -125,6 +128,8 @@ export interface RunView {
   progress_json?: string;
   /** The JSON of the `Completion` it ended with. */
   outcome_json?: string;
+  /** Why it was cancelled without its owner, its agent or its relay asking, for people to read. */
+  reason?: string;
   late: boolean;
   finished_before_stop: boolean;
 }

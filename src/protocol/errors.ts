@@ -79,3 +79,10 @@ export type ToolErrorCode = keyof typeof TOOL_ERRORS;
 export const NO_LONGER_SHARED = "Graph session is no longer shared with this project";
 /** Why a run ended when its relay died under it (design section 9). */
 export const RELAY_STOPPED = "The relay stopped while the Graph was running; it was not run again";
+
+/** Why the server itself cancelled a queued command. */
+export const CANCEL_REASONS = {
+  agent_removed: "The agent that asked for this run lost its access to the project",
+  device_removed: "The desktop this run was queued for was removed from its account",
+} as const;
+export type CancelReason = keyof typeof CANCEL_REASONS;

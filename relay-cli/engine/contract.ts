@@ -55,9 +55,23 @@ export interface RunOutcome {
   finished_before_stop?: boolean;
 }
 
+/** What a Graph's file says of itself. Every field is as the file has it, of any length. */
+export interface GraphMeta {
+  name?: string;
+  description?: string;
+  version?: string;
+  /** JSON Schema of the arguments. */
+  arguments?: { [key: string]: Json };
+}
+
+/** A Graph's `meta`, or why the file would not load. */
+export type GraphDescription = { ok: true; meta: GraphMeta } | { ok: false; error: string };
+
 /** Runs Graphs. Knows nothing of relays, projects or servers. */
 export interface Engine {
   run(request: RunRequest): Promise<RunOutcome>;
   /** Tells a run to stop: SIGTERM to its process group, SIGKILL after 10 s. True the first time, false after. */
   fleetCancelRun(run_id: string): boolean;
+  /** Reads a Graph's `meta` by loading its file in a process of its own, for at most 15 s. Never rejects. */
+  describe(graph: GraphRef): Promise<GraphDescription>;
 }

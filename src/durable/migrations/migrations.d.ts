@@ -1,0 +1,4 @@
+import type { MigrationBundle } from "../migrate.ts";
+
+declare const bundle: MigrationBundle;
+export default bundle;

@@ -1,0 +1,99 @@
+import { DEFAULT_SETTINGS, type ProjectSettings } from "../protocol/limits.ts";
+import type { Clock } from "../protocol/ports.ts";
+import { takeLists, takeVersion } from "./access.ts";
+import * as agentCalls from "./agent-calls.ts";
+import { complete } from "./complete.ts";
+import type { ProjectAccess, ProjectQueueApi } from "./contract.ts";
+import * as deviceCalls from "./device-calls.ts";
+import * as keys from "./keys.ts";
+import { Presences } from "./presence.ts";
+import { meta } from "./schema.ts";
+import { type Db, Effects, type QueueHost, type Scope } from "./scope.ts";
+import { applyTime, nextDue, purge } from "./time.ts";
+
+type Call<K extends keyof ProjectQueueApi> = (
+  request: Parameters<ProjectQueueApi[K]>[0],
+) => Awaited<ReturnType<ProjectQueueApi[K]>>;
+
+/**
+ * A project's queue: the rules of design sections 3 and 4 over tables that exist (`migrate`). Synchronous
+ * and without I/O of its own, so the same code runs in the object and, over `node:sqlite`, in the
+ * simulator. Each call is one transaction that begins with what time has done; its effects are told to the
+ * host once it is committed. What the calls mean is said in `contract.ts`.
+ */
+export class Queue {
+  readonly #db: Db;
+  readonly #clock: Clock;
+  readonly #host: QueueHost;
+  readonly #presences: Presences;
+
+  constructor(db: Db, clock: Clock, host: QueueHost) {
+    this.#db = db;
+    this.#clock = clock;
+    this.#host = host;
+    this.#presences = new Presences(clock.now());
+  }
+
+  applyAccess(access: ProjectAccess): void {
+    this.#transact((begin) => {
+      if (takeVersion(this.#db, access)) takeLists(begin(), access);
+    });
+  }
+
+  readonly enqueue: Call<"enqueue"> = (request) => this.#call((scope) => keys.enqueue(scope, request));
+  readonly claimKey: Call<"claimKey"> = (request) => this.#call((scope) => keys.claimKey(scope, request));
+  readonly releaseKey: Call<"releaseKey"> = (request) =>
+    this.#call((scope) => keys.releaseKey(scope, request));
+  /** Answers at once; waiting is the host's. */
+  readonly getRun = (request: { agent_id: string; command_id: string }) =>
+    this.#call((scope) => agentCalls.getRun(scope, request));
+  readonly cancel: Call<"cancel"> = (request) => this.#call((scope) => agentCalls.cancel(scope, request));
+  readonly presence: Call<"presence"> = (request) =>
+    this.#call((scope) => agentCalls.presence(scope, request));
+  readonly sync: Call<"sync"> = (request) => this.#call((scope) => deviceCalls.sync(scope, request));
+  readonly storeDigest: Call<"storeDigest"> = (request) =>
+    this.#call((scope) => deviceCalls.storeDigest(scope, request));
+  readonly start: Call<"start"> = (request) => this.#call((scope) => deviceCalls.start(scope, request));
+  readonly control: Call<"control"> = (request) => this.#call((scope) => deviceCalls.control(scope, request));
+  readonly complete: Call<"complete"> = (request) => this.#call((scope) => complete(scope, request));
+
+  /** What the alarm does: what time has done, and one bounded batch of deletions. Arm it again at `nextAlarm`. */
+  onAlarm(): void {
+    this.#call(purge);
+  }
+
+  /** When time next changes something, in milliseconds since the epoch; in the past if more is due already. */
+  nextAlarm(): number | null {
+    return nextDue(this.#db);
+  }
+
+  #call<T>(rule: (scope: Scope) => T): T {
+    return this.#transact((begin) => rule(begin()));
+  }
+
+  #transact<T>(work: (begin: () => Scope) => T): T {
+    const effects = new Effects();
+    const value = this.#db.transaction(() =>
+      work(() => {
+        const scope = {
+          db: this.#db,
+          now: this.#clock.now(),
+          settings: this.#settings(),
+          presences: this.#presences,
+          effects,
+        };
+        applyTime(scope);
+        return scope;
+      }),
+    );
+    effects.tell(this.#host);
+    return value;
+  }
+
+  #settings(): ProjectSettings {
+    const row = this.#db.select({ settings: meta.settings }).from(meta).get();
+    if (!row) throw new Error("the queue was not told who may use it");
+    // A setting that is newer than what is stored has its default.
+    return { ...DEFAULT_SETTINGS, ...JSON.parse(row.settings) };
+  }
+}

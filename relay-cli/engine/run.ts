@@ -1,5 +1,6 @@
 import { basename, extname } from "node:path";
 import type { Duplex, Readable } from "node:stream";
+import { pathToFileURL } from "node:url";
 import type { EngineEvent, GraphRef, Json, RunOutcome } from "./contract.ts";
 import { cutText, describeThrown } from "./error-text.ts";
 import { EngineError } from "./errors.ts";
@@ -247,8 +248,9 @@ const stopText = (reason: unknown): string =>
 /** The error, and the place in the Graph's file that it came from. */
 function errorText(error: WireError, path: string): string {
   const name = error.name === "Error" || error.name === "EngineError" ? "" : `${error.name}: `;
-  const at = error.stack?.split("\n").find((line) => line.includes(path));
-  const place = at?.slice(at.indexOf(path) + path.length).match(/^:\d+(?::\d+)?/)?.[0];
+  const url = pathToFileURL(path).href;
+  const at = error.stack?.split("\n").find((line) => line.includes(url));
+  const place = at?.slice(at.indexOf(url) + url.length).match(/^:\d+(?::\d+)?/)?.[0];
   const where = place === undefined ? "" : ` (at ${basename(path)}${place})`;
   return cutText(`${name}${error.message}${where}`, ENGINE_LIMITS.errorCharacters);
 }

@@ -40,7 +40,6 @@ export function joinEngine(
   const settle = (message: Extract<ToHost, { t: "reply" }>): void => {
     const waiting = pending.get(message.id);
     pending.delete(message.id);
-    if (pending.size === 0) socket.unref();
     if (message.ok) waiting?.resolve(message.value);
     else waiting?.reject(new FromEngine(message.error));
   };
@@ -50,6 +49,8 @@ export function joinEngine(
       const message = JSON.parse(frame.text) as ToHost;
       if (message.t === "reply") settle(message);
       else on.message(message);
+      // Only calls under way keep the process alive: a Graph that waits for nothing ends.
+      if (pending.size === 0) socket.unref();
     }
   });
   socket.on("error", on.gone);
@@ -77,6 +78,12 @@ export function joinEngine(
       sendText("M", text);
       return promise;
     },
-    flushed: () => new Promise((resolve) => socket.write("", () => resolve())),
+    flushed: async () => {
+      await Promise.all(
+        [process.stdout, process.stderr, socket].map(
+          (stream) => new Promise<void>((resolve) => stream.write("", () => resolve())),
+        ),
+      );
+    },
   };
 }

@@ -53,7 +53,8 @@ function endOfString(text: string, start: number): number {
 function numberFault(literal: string): string | undefined {
   const value = Number(literal);
   if (!Number.isFinite(value)) return "has a number outside the range of a double; send it as a string";
-  if (/^-?\d+$/.test(literal) && !Number.isSafeInteger(value))
+  // A double that JSON.stringify wrote out, such as 2**60, comes back as the same double.
+  if (/^-?\d+$/.test(literal) && !Number.isSafeInteger(value) && String(value) !== literal)
     return "has a whole number past 2^53 that would lose digits; send it as a string";
   return undefined;
 }

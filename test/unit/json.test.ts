@@ -28,10 +28,10 @@ describe("what parsing would change is found before it is parsed", () => {
     expect(findJsonFault(`"${"x".repeat(5_000_000)}"`)).toBeUndefined();
   });
 
-  it("finds nothing in what JSON.stringify writes of safe values", () => {
+  it("finds nothing in what JSON.stringify writes", () => {
+    expect(findJsonFault(JSON.stringify([2 ** 60, 1e20, -0, Number.MAX_VALUE]))).toBeUndefined();
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
-        fc.pre(!/\d{16,}/.test(JSON.stringify(value)));
         expect(findJsonFault(JSON.stringify(value))).toBeUndefined();
       }),
     );

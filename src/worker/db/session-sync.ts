@@ -1,0 +1,66 @@
+import { canonicalJson, type Json } from "../../protocol/json.ts";
+import type { SessionMetadata } from "../../protocol/relay-api.ts";
+
+/** The set as it was sent, a row a session. */
+const SENT = `
+sent AS (
+  SELECT value ->> 'graph_session_id' AS graph_session_id, value ->> 'name' AS name,
+    value ->> 'description' AS description, value ->> 'slug' AS slug, value ->> 'version' AS version,
+    value ->> 'status' AS status, value -> 'arguments_schema' AS arguments_schema
+  FROM json_each(?3)
+)`;
+
+/** Sessions of the set that belong to another paired device. A removed device's are free to be shared anew. */
+const FOREIGN = `
+foreign_rows AS (
+  SELECT g.graph_session_id FROM sent
+  JOIN graph_sessions g ON g.project_id = ?1 AND g.graph_session_id = sent.graph_session_id
+  JOIN devices d ON d.id = g.device_id
+  WHERE g.device_id <> ?2 AND d.removed_at IS NULL
+)`;
+
+const FIND_FOREIGN = `WITH ${SENT}, ${FOREIGN} SELECT graph_session_id FROM foreign_rows`;
+
+const COLUMNS = ["device_id", "name", "description", "slug", "version", "status", "arguments_schema"];
+
+const UPSERT = `
+WITH ${SENT}, ${FOREIGN}
+INSERT INTO graph_sessions (project_id, graph_session_id, ${COLUMNS.join(", ")}, first_shared_at)
+SELECT ?1, graph_session_id, ?2, name, description, slug, version, status, arguments_schema, ?4
+FROM sent WHERE NOT EXISTS (SELECT 1 FROM foreign_rows)
+ON CONFLICT (project_id, graph_session_id) DO UPDATE SET
+  ${COLUMNS.map((c) => `${c} = excluded.${c}`).join(", ")}, unshared_at = NULL
+WHERE graph_sessions.unshared_at IS NOT NULL
+  OR ${COLUMNS.map((c) => `graph_sessions.${c} IS NOT excluded.${c}`).join(" OR ")}`;
+
+const UNSHARE_MISSING = `
+WITH ${SENT}, ${FOREIGN}
+UPDATE graph_sessions SET unshared_at = ?4
+WHERE device_id = ?2 AND project_id = ?1 AND unshared_at IS NULL
+  AND graph_session_id NOT IN (SELECT graph_session_id FROM sent)
+  AND NOT EXISTS (SELECT 1 FROM foreign_rows)`;
+
+/** What became of a set: stored whole, or left out whole because of these sessions. */
+export type StoreAnswer = { stored: true } | { stored: false; foreign: string[] };
+
+/**
+ * Makes what D1 holds of a device's sessions in a project the set that was sent: rows that are as sent are
+ * not written, new and changed ones are, missing ones become traces with the time they were unshared, and
+ * reshared ones keep the time they were first shared. All or nothing, in one round trip. `now` is the
+ * server's time in milliseconds.
+ */
+export async function storeSessions(
+  db: D1Database,
+  set: { project_id: string; device_id: string; sessions: readonly SessionMetadata[]; now: number },
+): Promise<StoreAnswer> {
+  const sent = canonicalJson(set.sessions as unknown as Json);
+  const run = (sql: string, ...more: number[]) =>
+    db.prepare(sql).bind(set.project_id, set.device_id, sent, ...more);
+  const [foreign] = await db.batch<{ graph_session_id: string }>([
+    run(FIND_FOREIGN),
+    run(UPSERT, set.now),
+    run(UNSHARE_MISSING, set.now),
+  ]);
+  const ids = (foreign?.results ?? []).map((row) => row.graph_session_id);
+  return ids.length === 0 ? { stored: true } : { stored: false, foreign: ids };
+}

@@ -1,0 +1,13 @@
+import type { Clock, RandomSource } from "../../protocol/ports.ts";
+import type { AgentAuth } from "../auth.ts";
+import type { Queues } from "../queues.ts";
+
+/** What a tool works with: who calls, and the ways out of the Worker. */
+export interface ToolContext {
+  auth: AgentAuth;
+  db: D1Database;
+  queues: Queues;
+  clock: Clock;
+  random: RandomSource;
+  sleep(ms: number): Promise<void>;
+}

@@ -1,0 +1,51 @@
+import { Hono } from "hono";
+import { systemClock, systemRandom } from "../../protocol/ports.ts";
+import { RELAY_PATH } from "../../protocol/relay-api.ts";
+import type { Env } from "../env.ts";
+import { boundQueues, QueueUnavailable } from "../queues.ts";
+import { errorAnswer, RelayError } from "./answers.ts";
+import { complete, control, start } from "./commands.ts";
+import { authenticateDevice } from "./device-token.ts";
+import { authenticated, type RelayCall, type RelayDeps } from "./request.ts";
+import { sync } from "./sync.ts";
+
+/** The relay API's calls about sessions and commands, below `RELAY_PATH` (design section 8). */
+export function relayRoutes(deps: RelayDeps): Hono<{ Bindings: Env }> {
+  const app = new Hono<{ Bindings: Env }>();
+  const answer = async (
+    request: Request,
+    env: Env,
+    serve: (call: RelayCall) => Promise<object>,
+  ): Promise<Response> => {
+    const call = await authenticated(request, env, deps);
+    return Response.json(await serve(call), { headers: { "cache-control": "no-store" } });
+  };
+  app.post(`${RELAY_PATH}/sync`, ({ req, env }) => answer(req.raw, env, (call) => sync(call, req.raw)));
+  app.post(`${RELAY_PATH}/commands/:id/start`, ({ req, env }) =>
+    answer(req.raw, env, (call) => start(call, req.param("id"), req.raw)),
+  );
+  app.post(`${RELAY_PATH}/commands/:id/control`, ({ req, env }) =>
+    answer(req.raw, env, (call) => control(call, req.param("id"), req.raw)),
+  );
+  app.post(`${RELAY_PATH}/commands/:id/complete`, ({ req, env }) =>
+    answer(req.raw, env, (call) => complete(call, req.param("id"), req.raw)),
+  );
+  app.onError((error) => {
+    if (error instanceof RelayError) return errorAnswer(error, deps.now());
+    if (error instanceof QueueUnavailable) return errorAnswer(new RelayError("unavailable"), deps.now());
+    const correlation = crypto.randomUUID();
+    console.error(`a relay call failed (${correlation}):`, error);
+    return errorAnswer(
+      new RelayError("internal", `The server failed. Try again later. Reference: ${correlation}.`),
+      deps.now(),
+    );
+  });
+  return app;
+}
+
+/** The relay API as it is deployed. */
+export const relayCalls = relayRoutes({
+  authenticate: authenticateDevice,
+  queues: (env) => boundQueues(env, systemRandom),
+  now: () => systemClock.now(),
+});

@@ -1,6 +1,6 @@
 import type { RandomSource } from "../../src/protocol/ports.ts";
 import type { Engine } from "../engine/contract.ts";
-import type { Store } from "../store/contract.ts";
+import type { Graph, Store } from "../store/contract.ts";
 
 /** The relay's time. Rules use `monotonic`; `wall` is for records and for noticing that the machine slept. */
 export interface RelayClock {
@@ -42,6 +42,8 @@ export interface RelayPorts {
   store: Store;
   engine: Engine;
   signer: AssertionSigner;
+  /** Whether a Graph's file is there to be run. */
+  isReady(graph: Graph): boolean;
   log: RelayLog;
 }
 

@@ -129,6 +129,18 @@ export const publicJwk = z.object({
 });
 export type PublicJwk = z.infer<typeof publicJwk>;
 
+/**
+ * The login flow of a relay: the authorization server of the endpoint with this client, a loopback
+ * redirect (`http://127.0.0.1:<port>/callback`) and PKCE. Its access token lives ten minutes and is good
+ * for one call of `POST /devices`; there is no refresh token. Name, system and key of the device go to
+ * `/authorize` as `device_name`, `device_platform` and `device_thumbprint`, for the owner to see.
+ */
+export const LOGIN_CLIENT = {
+  client_id: "graph-relay-cli",
+  scope: "device:register",
+  redirect_path: "/callback",
+} as const;
+
 /** `POST /devices`, with the login flow's access token or an enrolment code. */
 export const registerRequest = z.object({
   name: plainText(LIMITS.nameCharacters).min(1),
@@ -165,8 +177,13 @@ export const errorResponse = z.object({
 });
 export type ErrorResponse = Omit<z.infer<typeof errorResponse>, "error"> & { error: RelayErrorCode };
 
+/** The text whose SHA-256 is the digest of a set of sessions, whatever their order. */
+export function sessionsDigestText(sessions: readonly SessionMetadata[]): string {
+  const ordered = [...sessions].sort((a, b) => (a.graph_session_id < b.graph_session_id ? -1 : 1));
+  return canonicalJson(ordered as unknown as Json);
+}
+
 /** The digest of a set of sessions, whatever their order. */
 export function sessionsDigest(sessions: readonly SessionMetadata[]): Promise<string> {
-  const ordered = [...sessions].sort((a, b) => (a.graph_session_id < b.graph_session_id ? -1 : 1));
-  return sha256Hex(canonicalJson(ordered as unknown as Json));
+  return sha256Hex(sessionsDigestText(sessions));
 }

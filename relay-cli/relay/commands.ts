@@ -1,0 +1,164 @@
+import { NO_LONGER_SHARED } from "../../src/protocol/errors.ts";
+import { newUuid, projectOfCommand } from "../../src/protocol/ids.ts";
+import { type SyncCommand, syncCommand } from "../../src/protocol/relay-api.ts";
+import type { CommandState } from "../../src/protocol/states.ts";
+import type { Attempt, Graph, NewAttempt, OutboxItem } from "../store/contract.ts";
+import type { RelayApi } from "./api.ts";
+import { hasConsent } from "./consent.ts";
+import { type Failure, printable } from "./failure.ts";
+import type { RelayPorts } from "./ports.ts";
+import { type Run, startRun } from "./run.ts";
+
+/** What is reported of a command whose go-ahead came too late to be used. */
+const NEVER_STARTED =
+  "The Graph was never started: the go-ahead reached the desktop too late. It is safe to ask for it again";
+
+/** Takes up commands: consent, journal, go-ahead, start. Each step is on the disk before the next. */
+export interface CommandTaker {
+  /** Commands of one sync, oldest first. Takes as many as there is room for, and refuses those without consent. */
+  take(projectId: string, commands: readonly unknown[]): Promise<Failure | undefined>;
+  /** Goes on with attempts that had no clear answer to their start. */
+  resume(): Promise<Failure | undefined>;
+  readonly running: ReadonlyMap<string, Run>;
+  hasRoom(): boolean;
+}
+
+export interface CommandTakerOptions {
+  concurrency: number;
+  /** False once the relay is to take up nothing more. */
+  mayStart(): boolean;
+  /** A run is over and its outcome is saved. */
+  runEnded(): void;
+  refused(failure: Failure): void;
+}
+
+export function createCommandTaker(
+  ports: RelayPorts,
+  api: RelayApi,
+  options: CommandTakerOptions,
+): CommandTaker {
+  const { clock, store, log } = ports;
+  const running = new Map<string, Run>();
+  const hasRoom = () => running.size < options.concurrency;
+  const isBusy = (session: string) =>
+    [...running.values()].some((run) => run.attempt.graph_session_id === session);
+
+  const consented = (attempt: NewAttempt) =>
+    hasConsent(attempt, store.projects.find(attempt.project_id), store.projects.shared(attempt.project_id));
+
+  /** Reports a command that did not run. `attempt_id` goes along if the server may know it. */
+  function refuse(attempt: NewAttempt, asked: boolean, status: "cancelled" | "failed", error: string): void {
+    const item: OutboxItem = {
+      command_id: attempt.command_id,
+      project_id: attempt.project_id,
+      attempt_id: asked ? attempt.attempt_id : null,
+      completion: { execution_id: attempt.execution_id, status, error },
+      truncated: false,
+      last_failure: null,
+    };
+    if (store.attempts.refuse(attempt, item))
+      log.warn(`Did not run ${printable(attempt.slug)} (${attempt.command_id}): ${error}`);
+  }
+
+  function notStarted(attempt: NewAttempt, status: CommandState): void {
+    if (status === "lost") refuse(attempt, true, "failed", NEVER_STARTED);
+    else if (store.attempts.drop(attempt.command_id, `the server says it is ${status}`))
+      log.info(`Did not run ${attempt.slug} (${attempt.command_id}): the server says it is ${status}`);
+  }
+
+  /** From `prepared` to a running Graph. A failure leaves it `prepared`, for the next pass. */
+  async function start(attempt: Attempt): Promise<Failure | undefined> {
+    if (!consented(attempt)) {
+      refuse(attempt, true, "cancelled", NO_LONGER_SHARED);
+      return undefined;
+    }
+    const asked = { wall: clock.wall(), monotonic: clock.monotonic() };
+    const answer = await api.start(attempt.command_id, attempt.attempt_id);
+    if (!answer.ok) {
+      if (answer.failure.kind !== "permanent") return answer.failure;
+      store.attempts.drop(attempt.command_id, answer.failure.text);
+      log.warn(`Did not run ${attempt.slug} (${attempt.command_id}): ${answer.failure.text}`);
+      return undefined;
+    }
+    if (!answer.value.go) {
+      notStarted(attempt, answer.value.status);
+      return undefined;
+    }
+    // The machine may have slept on the answer; the wall clock can tell, and is used only to ask once more.
+    const waited = Math.max(clock.monotonic() - asked.monotonic, clock.wall() - asked.wall);
+    if (waited > answer.value.lease_seconds * 1_000)
+      return { kind: "retry", code: "network", text: "The go-ahead came too late; asking again." };
+    if (!options.mayStart()) return undefined;
+    const graph = store.graphs.find(attempt.graph_session_id);
+    if (graph && store.attempts.begin(attempt.command_id, clock.wall())) launch(attempt, graph);
+    else refuse(attempt, true, "cancelled", NO_LONGER_SHARED);
+    return undefined;
+  }
+
+  function launch(attempt: Attempt, graph: Graph): void {
+    log.info(`Running ${attempt.slug} for ${printable(attempt.agent_name)} (${attempt.command_id})`);
+    const run = startRun(ports, api, attempt, graph, options.refused);
+    running.set(attempt.command_id, run);
+    void run.ended.then(() => {
+      running.delete(attempt.command_id);
+      options.runEnded();
+    });
+  }
+
+  async function takeOne(projectId: string, command: SyncCommand): Promise<Failure | undefined> {
+    const attempt: NewAttempt = {
+      command_id: command.command_id,
+      attempt_id: newUuid(ports.random),
+      execution_id: newUuid(ports.random),
+      project_id: projectId,
+      graph_session_id: command.graph_session_id,
+      slug: command.slug,
+      arguments_json: JSON.stringify(command.arguments),
+      agent_name: command.agent_name,
+    };
+    if (!consented(attempt)) {
+      refuse(attempt, false, "cancelled", NO_LONGER_SHARED);
+      return undefined;
+    }
+    const waits = store.attempts
+      .inState("prepared")
+      .some((other) => other.graph_session_id === attempt.graph_session_id);
+    if (!options.mayStart() || !hasRoom() || isBusy(attempt.graph_session_id) || waits) return undefined;
+    if (!store.attempts.prepare(attempt)) return undefined;
+    return start({ ...attempt, state: "prepared", reason: null });
+  }
+
+  return {
+    running,
+    hasRoom,
+    async take(projectId, commands) {
+      let last: Failure | undefined;
+      for (const raw of commands) {
+        const parsed = syncCommand.safeParse(raw);
+        if (!parsed.success || projectOfCommand(parsed.data.command_id) !== projectId) {
+          log.warn("Ignored a command of the server that is not well formed or not of this project.");
+          continue;
+        }
+        if (store.attempts.find(parsed.data.command_id)) continue;
+        const failure = await takeOne(projectId, parsed.data);
+        if (failure && endsPass(failure)) return failure;
+        last = failure ?? last;
+      }
+      return last;
+    },
+    async resume() {
+      let last: Failure | undefined;
+      for (const attempt of store.attempts.inState("prepared")) {
+        if (!options.mayStart() || !hasRoom()) break;
+        if (isBusy(attempt.graph_session_id)) continue;
+        const failure = await start(attempt);
+        if (failure && endsPass(failure)) return failure;
+        last = failure ?? last;
+      }
+      return last;
+    },
+  };
+}
+
+/** Whether the trouble concerns every call, not only the one that met it. */
+export const endsPass = (failure: Failure): boolean => failure.kind === "stop" || failure.code === "network";

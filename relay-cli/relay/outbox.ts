@@ -1,0 +1,110 @@
+import { truncateCompletion } from "../../src/protocol/completion.ts";
+import type { OutboxItem } from "../store/contract.ts";
+import type { RelayApi } from "./api.ts";
+import { type Backoff, createBackoff } from "./backoff.ts";
+import type { Failure } from "./failure.ts";
+import type { RelayPorts } from "./ports.ts";
+
+/** After this many refusals that are not the relay API's own words, an item counts as refused for good. */
+const FOREIGN_REFUSALS = 5;
+/** So many failures in a row end a pass: the trouble is the server's, not an item's. */
+const FAILURES_PER_PASS = 5;
+const REFUSALS = [400, 409, 410, 422];
+
+/** Sends what is finished, until the server confirms it or refuses it for good. */
+export interface OutboxSender {
+  /** Tries each item whose time has come. Answers with a failure that concerns more than an item. */
+  send(): Promise<Failure | undefined>;
+  /** When the next item is due, by the monotonic clock; undefined if none waits. */
+  nextDue(): number | undefined;
+}
+
+export function createOutboxSender(ports: RelayPorts, api: RelayApi): OutboxSender {
+  const { clock, store, log } = ports;
+  const waiting = new Map<string, { backoff: Backoff; due: number; foreignRefusals: number }>();
+
+  /** The failure, unless it is this item's alone. */
+  async function sendOne(item: OutboxItem): Promise<Failure | undefined> {
+    const { command_id } = item;
+    const answer = await api.complete(command_id, {
+      ...item.completion,
+      ...(item.attempt_id === null ? {} : { attempt_id: item.attempt_id }),
+    });
+    if (answer.ok) {
+      store.outbox.delivered(command_id);
+      waiting.delete(command_id);
+      if (answer.value.record === "kept_out")
+        log.warn(
+          `Run ${command_id}: the server holds another outcome (${answer.value.status}); ours was only noted.`,
+        );
+      return undefined;
+    }
+    const { failure } = answer;
+    if (failure.kind === "stop") return failure;
+    const state = waiting.get(command_id) ?? {
+      backoff: createBackoff(ports.random),
+      due: 0,
+      foreignRefusals: 0,
+    };
+    waiting.set(command_id, state);
+    if (failure.code === "foreign" && REFUSALS.includes(failure.status ?? 0)) state.foreignRefusals++;
+    if (failure.kind === "permanent" || state.foreignRefusals >= FOREIGN_REFUSALS) {
+      waiting.delete(command_id);
+      return refused(item, failure);
+    }
+    const now = clock.monotonic();
+    state.due = now + state.backoff.failed(now, failure.retryAfterMs);
+    store.outbox.noteFailure(command_id, failure.text);
+    return failure;
+  }
+
+  /** A refused result goes once more without its bulk; what is refused then is shown to the owner. */
+  async function refused(item: OutboxItem, failure: Failure): Promise<Failure | undefined> {
+    const { command_id } = item;
+    if (item.attempt_id === null && item.completion.status === "cancelled") {
+      // Nothing ran and nobody waits for it: there is nothing to keep.
+      store.outbox.delivered(command_id);
+      log.warn(`Command ${command_id} was not started, and the server did not take that in: ${failure.text}`);
+      return undefined;
+    }
+    const mayShrink = item.completion.result !== undefined && failure.code !== "command_not_found";
+    if (mayShrink && !item.truncated) {
+      const shorter = truncateCompletion(item.completion);
+      if (store.outbox.replaceTruncated(command_id, shorter)) {
+        log.warn(`Run ${command_id}: the server refused the result (${failure.text}) It is sent without it.`);
+        return sendOne({ ...item, completion: shorter, truncated: true });
+      }
+    }
+    store.outbox.bury(command_id, failure.text, clock.wall());
+    log.warn(
+      `Run ${command_id}: the server refused its outcome for good: ${failure.text} See \`graph-relay status\`; \`graph-relay retry\` sends it again.`,
+    );
+    return undefined;
+  }
+
+  return {
+    async send() {
+      let last: Failure | undefined;
+      let failures = 0;
+      const pending = store.outbox.pending();
+      for (const id of waiting.keys())
+        if (!pending.some((item) => item.command_id === id)) waiting.delete(id);
+      for (const item of pending) {
+        if ((waiting.get(item.command_id)?.due ?? 0) > clock.monotonic()) continue;
+        const failure = await sendOne(item);
+        if (!failure) {
+          failures = 0;
+          continue;
+        }
+        last = failure;
+        if (failure.kind === "stop" || failure.code === "network" || ++failures >= FAILURES_PER_PASS) break;
+      }
+      return last;
+    },
+    nextDue() {
+      const pending = store.outbox.pending();
+      if (pending.length === 0) return undefined;
+      return Math.min(...pending.map((item) => waiting.get(item.command_id)?.due ?? 0));
+    },
+  };
+}

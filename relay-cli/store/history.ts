@@ -1,0 +1,78 @@
+import type { EngineEvent } from "../engine/contract.ts";
+import type { FinishedRun, HistoryEntry, HistoryStore } from "./contract.ts";
+import type { Sql } from "./sql.ts";
+
+type Row = Omit<HistoryEntry, "finished_before_stop"> & { finished_before_stop: number };
+const COLUMNS = `execution_id, channel, command_id, project_id, graph_session_id, slug, agent_name,
+  arguments_json, status, result_json, error, total_tokens, reported_cost, finished_before_stop, started_at, finished_at`;
+const toEntry = (row: Row): HistoryEntry => ({
+  ...row,
+  finished_before_stop: row.finished_before_stop === 1,
+});
+
+export function historyStore(sql: Sql): HistoryStore {
+  return {
+    begin(entry) {
+      sql.run(
+        `INSERT INTO history (execution_id, channel, command_id, project_id, graph_session_id, slug, agent_name,
+           arguments_json, status, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)`,
+        entry.execution_id,
+        entry.channel,
+        entry.command_id,
+        entry.project_id,
+        entry.graph_session_id,
+        entry.slug,
+        entry.agent_name,
+        entry.arguments_json,
+        entry.started_at,
+      );
+    },
+    finish: (record) => recordEnd(sql, record),
+    addEvents(executionId, events) {
+      sql.atomically(() => {
+        let n =
+          sql.get<{ n: number }>(
+            "SELECT coalesce(max(n), 0) AS n FROM history_events WHERE execution_id = ?",
+            executionId,
+          )?.n ?? 0;
+        for (const { at, event } of events)
+          sql.run(
+            "INSERT INTO history_events (execution_id, n, at, event) VALUES (?, ?, ?, ?)",
+            executionId,
+            ++n,
+            at,
+            JSON.stringify(event),
+          );
+      });
+    },
+    list: (limit) =>
+      sql.all<Row>(`SELECT ${COLUMNS} FROM history ORDER BY n DESC LIMIT ?`, limit).map(toEntry),
+    find(executionId) {
+      const row = sql.get<Row>(`SELECT ${COLUMNS} FROM history WHERE execution_id = ?`, executionId);
+      return row && toEntry(row);
+    },
+    events: (executionId) =>
+      sql
+        .all<{ at: number; event: string }>(
+          "SELECT at, event FROM history_events WHERE execution_id = ? ORDER BY n",
+          executionId,
+        )
+        .map(({ at, event }) => ({ at, event: JSON.parse(event) as EngineEvent })),
+  };
+}
+
+/** The full record of an ended run. Part of the caller's write. */
+export function recordEnd(sql: Sql, { execution_id, outcome, finished_at }: FinishedRun): void {
+  sql.run(
+    `UPDATE history SET status = ?, result_json = ?, error = ?, total_tokens = ?, reported_cost = ?,
+       finished_before_stop = ?, finished_at = ? WHERE execution_id = ?`,
+    outcome.status,
+    outcome.result_json ?? null,
+    outcome.error ?? null,
+    outcome.total_tokens,
+    outcome.reported_cost,
+    Number(outcome.finished_before_stop ?? false),
+    finished_at,
+    execution_id,
+  );
+}

@@ -32,7 +32,8 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
     super(ctx, env);
     if (!isSetUp(ctx.storage)) return;
     migrate(ctx.storage, bundle);
-    const queue = this.#open();
+    const queue = this.#newQueue();
+    this.#queue = queue;
     ctx.blockConcurrencyWhile(async () => {
       this.#alarmAt = await ctx.storage.getAlarm();
       // Never without an alarm while something waits for one, whatever became of the last.
@@ -41,10 +42,13 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
   }
 
   async applyAccess(access: ProjectAccess): Promise<void> {
+    if (this.#queue) return this.#queue.applyAccess(access);
+    const queue = this.#newQueue();
     this.ctx.storage.transactionSync(() => {
       migrate(this.ctx.storage, bundle);
-      this.#open().applyAccess(access);
+      queue.applyAccess(access);
     });
+    this.#queue = queue;
   }
 
   async destroy(): Promise<void> {
@@ -103,19 +107,19 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
   }
 
   override async alarm(): Promise<void> {
-    this.#alarmAt = null;
+    // What throws is tried again by the platform, and nothing moves the alarm meanwhile.
     this.#queue?.onAlarm();
+    this.#alarmAt = null;
     this.#armFor(this.#queue?.nextAlarm() ?? null);
   }
 
-  #open(): Queue {
-    this.#queue ??= new Queue(drizzle(this.ctx.storage), systemClock, {
+  #newQueue(): Queue {
+    return new Queue(drizzle(this.ctx.storage), systemClock, {
       changed: (command_id) => this.#waiters.wake(command_id),
       // The device's next pass finds it; a socket that saves the device that wait would be told here.
       wake: () => {},
       due: (at) => this.#armFor(at),
     });
-    return this.#queue;
   }
 
   /** Not awaited: the platform holds every answer back until the alarm is stored. */

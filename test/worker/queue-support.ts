@@ -5,6 +5,9 @@ import { newCommandId, newId, newProjectId, newUuid } from "../../src/protocol/i
 import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/protocol/limits.ts";
 import { systemRandom } from "../../src/protocol/ports.ts";
 
+/** Where tests set the clock: far ahead, so that the runtime's own alarms, which go by real time, keep out. */
+export const START = Date.UTC(2035, 0, 1);
+
 /** A project of its own for one test, and its object as the Worker would call it. */
 export async function newProject(settings: Partial<ProjectSettings> = {}) {
   const project_id = newProjectId(systemRandom);

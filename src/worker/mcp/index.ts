@@ -35,7 +35,7 @@ export interface McpDeps {
 }
 
 /** The MCP endpoint, `/mcp`: every served revision at one address, no state between requests. */
-export function mcpRoutes(deps: McpDeps): Hono<{ Bindings: Env }> {
+export function createMcpRoutes(deps: McpDeps): Hono<{ Bindings: Env }> {
   const app = new Hono<{ Bindings: Env }>();
   app.all("/mcp", async (c) => {
     const request = c.req.raw;
@@ -202,7 +202,7 @@ class Call {
 }
 
 /** The endpoint as it is deployed. */
-export const mcp = mcpRoutes({
+export const mcpRoutes = createMcpRoutes({
   authenticate: authenticateAgent,
   queues: (env) => boundQueues(env, systemRandom),
   clock: systemClock,

@@ -1,6 +1,6 @@
 import type { DeviceRefusal } from "../../durable/contract.ts";
 import { RELAY_ERRORS, type RelayErrorCode } from "../../protocol/errors.ts";
-import type { ErrorResponse } from "../../protocol/relay-api.ts";
+import { relayError } from "./problem.ts";
 
 /** When to come back after an answer that says so, in seconds; the relay adds its own jitter. */
 const RETRY_AFTER_SECONDS = 5;
@@ -18,15 +18,13 @@ export class RelayError extends Error {
 /** An error as an HTTP answer. `now` is the server's time in milliseconds, for a laptop whose clock is wrong. */
 export function errorAnswer(error: RelayError, now: number): Response {
   const { status } = RELAY_ERRORS[error.code];
-  const body: ErrorResponse = {
-    error: error.code,
-    error_description: error.message,
-    ...(status === 401 ? { server_time: now } : {}),
-  };
-  const headers = new Headers({ "cache-control": "no-store" });
-  if (status === 429 || status === 503) headers.set("retry-after", String(RETRY_AFTER_SECONDS));
-  if (status === 401) headers.set("www-authenticate", 'Bearer error="invalid_token"');
-  return Response.json(body, { status, headers });
+  return relayError(error.code, {
+    detail: error.message,
+    ...(status === 401
+      ? { serverTime: now, headers: { "www-authenticate": 'Bearer error="invalid_token"' } }
+      : {}),
+    ...(status === 429 || status === 503 ? { headers: { "retry-after": String(RETRY_AFTER_SECONDS) } } : {}),
+  });
 }
 
 /** What the object found, or the error it answered with. */

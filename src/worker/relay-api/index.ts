@@ -10,7 +10,7 @@ import { authenticated, type RelayCall, type RelayDeps } from "./request.ts";
 import { sync } from "./sync.ts";
 
 /** The relay API's calls about sessions and commands, below `RELAY_PATH` (design section 8). */
-export function relayRoutes(deps: RelayDeps): Hono<{ Bindings: Env }> {
+export function createRelayRoutes(deps: RelayDeps): Hono<{ Bindings: Env }> {
   const app = new Hono<{ Bindings: Env }>();
   const answer = async (
     request: Request,
@@ -44,7 +44,7 @@ export function relayRoutes(deps: RelayDeps): Hono<{ Bindings: Env }> {
 }
 
 /** The relay API as it is deployed. */
-export const relayCalls = relayRoutes({
+export const relayRoutes = createRelayRoutes({
   authenticate: authenticateDevice,
   queues: (env) => boundQueues(env, systemRandom),
   now: () => systemClock.now(),

@@ -1,5 +1,6 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
+import { newSigningKeys } from "./scripts/lib/signing-keys.ts";
 
 export default defineConfig(async () => ({
   test: {
@@ -8,7 +9,12 @@ export default defineConfig(async () => ({
         plugins: [
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
-            miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations("./migrations") } },
+            miniflare: {
+              bindings: {
+                TEST_MIGRATIONS: await readD1Migrations("./migrations"),
+                SIGNING_KEYS: await newSigningKeys(),
+              },
+            },
           }),
         ],
         test: {

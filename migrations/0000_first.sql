@@ -11,7 +11,7 @@ CREATE TABLE `agent_projects` (
 	PRIMARY KEY(`agent_id`, `project_id`),
 	FOREIGN KEY (`agent_id`) REFERENCES `agents`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`project_id`) REFERENCES `projects`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `agent_projects_by_project` ON `agent_projects` (`project_id`);--> statement-breakpoint
 CREATE TABLE `agents` (
@@ -19,6 +19,8 @@ CREATE TABLE `agents` (
 	`account_id` text NOT NULL,
 	`client_id` text NOT NULL,
 	`name` text NOT NULL,
+	`scopes` text NOT NULL,
+	`redirect_host` text NOT NULL,
 	`created_at` integer NOT NULL,
 	`last_used_at` integer,
 	`revoked_at` integer,
@@ -57,7 +59,7 @@ CREATE TABLE `graph_sessions` (
 	PRIMARY KEY(`project_id`, `graph_session_id`),
 	FOREIGN KEY (`project_id`) REFERENCES `projects`(`id`) ON UPDATE no action ON DELETE no action,
 	FOREIGN KEY (`device_id`) REFERENCES `devices`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `graph_sessions_by_session` ON `graph_sessions` (`graph_session_id`);--> statement-breakpoint
 CREATE INDEX `graph_sessions_by_device` ON `graph_sessions` (`device_id`);--> statement-breakpoint
@@ -66,7 +68,7 @@ CREATE TABLE `oauth_store` (
 	`value` text NOT NULL,
 	`metadata` text,
 	`expires_at` integer
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `oauth_store_by_expiry` ON `oauth_store` (`expires_at`);--> statement-breakpoint
 CREATE TABLE `one_time_codes` (
@@ -76,7 +78,7 @@ CREATE TABLE `one_time_codes` (
 	`expires_at` integer NOT NULL,
 	`used_at` integer,
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `one_time_codes_by_expiry` ON `one_time_codes` (`expires_at`);--> statement-breakpoint
 CREATE INDEX `one_time_codes_by_account` ON `one_time_codes` (`account_id`);--> statement-breakpoint
@@ -95,17 +97,23 @@ CREATE TABLE `projects` (
 CREATE INDEX `projects_by_account` ON `projects` (`account_id`,`created_at`);--> statement-breakpoint
 CREATE TABLE `refresh_answers` (
 	`token_hash` text PRIMARY KEY NOT NULL,
+	`account_id` text NOT NULL,
+	`grant_id` text NOT NULL,
+	`client_id` text NOT NULL,
 	`sealed_answer` text,
-	`created_at` integer NOT NULL
-);
+	`repeats` integer DEFAULT 0 NOT NULL,
+	`created_at` integer NOT NULL,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `refresh_answers_by_age` ON `refresh_answers` (`created_at`);--> statement-breakpoint
+CREATE INDEX `refresh_answers_by_client` ON `refresh_answers` (`account_id`,`client_id`);--> statement-breakpoint
 CREATE TABLE `used_assertions` (
 	`device_id` text NOT NULL,
 	`jti` text NOT NULL,
 	`expires_at` integer NOT NULL,
 	PRIMARY KEY(`device_id`, `jti`)
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `used_assertions_by_expiry` ON `used_assertions` (`expires_at`);--> statement-breakpoint
 CREATE TABLE `web_sessions` (
@@ -115,7 +123,7 @@ CREATE TABLE `web_sessions` (
 	`authenticated_at` integer NOT NULL,
 	`expires_at` integer NOT NULL,
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
-);
+) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `web_sessions_by_expiry` ON `web_sessions` (`expires_at`);--> statement-breakpoint
 CREATE INDEX `web_sessions_by_account` ON `web_sessions` (`account_id`);

@@ -63,6 +63,10 @@ export const agents = sqliteTable(
       .references(() => accounts.id),
     client_id: text().notNull(),
     name: text().notNull(),
+    /** The scopes of the newest consent, separated by spaces. */
+    scopes: text().notNull(),
+    /** The host that the newest consent sent its answer to. */
+    redirect_host: text().notNull(),
     created_at: integer().notNull(),
     last_used_at: integer(),
     revoked_at: integer(),
@@ -179,8 +183,18 @@ export const refreshAnswers = sqliteTable(
   "refresh_answers",
   {
     token_hash: text().primaryKey(),
+    account_id: text()
+      .notNull()
+      .references(() => accounts.id),
+    grant_id: text().notNull(),
+    client_id: text().notNull(),
+    /** Null while the refresh runs; empty once the grace is over. */
     sealed_answer: text(),
+    repeats: integer().notNull().default(0),
     created_at: integer().notNull(),
   },
-  (t) => [index("refresh_answers_by_age").on(t.created_at)],
+  (t) => [
+    index("refresh_answers_by_age").on(t.created_at),
+    index("refresh_answers_by_client").on(t.account_id, t.client_id),
+  ],
 );

@@ -1,0 +1,160 @@
+import { and, asc, eq, inArray, isNull, notInArray, sql } from "drizzle-orm";
+import type { Database, Statement } from "./client.ts";
+import { won } from "./client.ts";
+import { accountAccessBump } from "./projects.ts";
+import { agentProjects, agents, projects } from "./schema.ts";
+
+export interface Connection {
+  accountId: string;
+  clientId: string;
+  /** For a client that is not connected yet. */
+  newAgentId: string;
+  name: string;
+  scopes: string;
+  redirectHost: string;
+  projectIds: readonly string[];
+  now: number;
+}
+
+/**
+ * Connects a client to projects, as one. The same client is the same agent, revoked in between or not; a
+ * project that stays connected keeps its `connected_at`. The answer is the agent's id.
+ */
+export async function connectAgent(db: Database, connection: Connection): Promise<string> {
+  const { accountId, clientId, now } = connection;
+  const [agent] = await db
+    .insert(agents)
+    .values({
+      id: connection.newAgentId,
+      account_id: accountId,
+      client_id: clientId,
+      name: connection.name,
+      scopes: connection.scopes,
+      redirect_host: connection.redirectHost,
+      created_at: now,
+    })
+    .onConflictDoUpdate({
+      target: [agents.account_id, agents.client_id],
+      set: {
+        name: connection.name,
+        scopes: connection.scopes,
+        redirect_host: connection.redirectHost,
+        revoked_at: null,
+      },
+    })
+    .returning({ id: agents.id });
+  if (!agent) throw new Error("the agent's row was not returned");
+  const chosen = [...connection.projectIds];
+  await db.batch([
+    db
+      .delete(agentProjects)
+      .where(and(eq(agentProjects.agent_id, agent.id), notInArray(agentProjects.project_id, chosen))),
+    // Only the account's own projects: a foreign id selects nothing.
+    db
+      .insert(agentProjects)
+      .select(
+        db
+          .select({
+            agent_id: sql<string>`${agent.id}`.as("agent_id"),
+            project_id: projects.id,
+            connected_at: sql<number>`${now}`.as("connected_at"),
+          })
+          .from(projects)
+          .where(and(eq(projects.account_id, accountId), inArray(projects.id, chosen))),
+      )
+      .onConflictDoNothing(),
+    accountAccessBump(db, accountId),
+  ]);
+  return agent.id;
+}
+
+/** The projects an agent is connected to, the earliest first. */
+export async function agentProjectIds(db: Database, agentId: string): Promise<string[]> {
+  const rows = await db
+    .select({ id: agentProjects.project_id })
+    .from(agentProjects)
+    .where(eq(agentProjects.agent_id, agentId))
+    .orderBy(asc(agentProjects.connected_at), asc(agentProjects.project_id));
+  return rows.map((row) => row.id);
+}
+
+/** Notes that the agent got a new token. False: it is revoked. */
+export const touchAgent = async (db: Database, agentId: string, now: number) =>
+  won(
+    await db
+      .update(agents)
+      .set({ last_used_at: now })
+      .where(and(eq(agents.id, agentId), isNull(agents.revoked_at))),
+  );
+
+/** An agent of this account that is not revoked. */
+export async function agentOfAccount(db: Database, accountId: string, agentId: string) {
+  const [agent] = await db
+    .select()
+    .from(agents)
+    .where(and(eq(agents.id, agentId), eq(agents.account_id, accountId), isNull(agents.revoked_at)));
+  return agent;
+}
+
+/** The statements that end an agent: its projects, its grants, tokens and refresh answers. Part of one batch. */
+export function agentRevocation(
+  db: Database,
+  agent: { id: string; account_id: string; client_id: string },
+  now: number,
+): [Statement, ...Statement[]] {
+  return [
+    db.update(agents).set({ revoked_at: now }).where(eq(agents.id, agent.id)),
+    db.delete(agentProjects).where(eq(agentProjects.agent_id, agent.id)),
+    accountAccessBump(db, agent.account_id),
+    ...grantDeletions(db, agent.account_id, agent.client_id),
+  ];
+}
+
+/** The statements that end every grant of a client for an account, with its tokens and refresh answers. */
+export function grantDeletions(db: Database, accountId: string, clientId: string): Statement[] {
+  const range = (kind: string) => sql`key > ${`${kind}:${accountId}:`} AND key < ${`${kind}:${accountId};`}`;
+  return [
+    db.run(
+      sql`DELETE FROM oauth_store WHERE ${range("token")} AND json_extract(value, '$.grant.clientId') = ${clientId}`,
+    ),
+    db.run(
+      sql`DELETE FROM oauth_store WHERE ${range("grant")} AND json_extract(value, '$.clientId') = ${clientId}`,
+    ),
+    db.run(sql`DELETE FROM refresh_answers WHERE account_id = ${accountId} AND client_id = ${clientId}`),
+  ];
+}
+
+export interface ConnectedAgent {
+  id: string;
+  name: string;
+  scopes: string;
+  redirect_host: string;
+  last_used_at: number | null;
+  /** The names of its projects. */
+  projects: string[];
+}
+
+/** An account's agents that are not revoked, oldest first, with their projects' names. */
+export async function connectedAgents(db: Database, accountId: string): Promise<ConnectedAgent[]> {
+  const rows = await db
+    .select({
+      id: agents.id,
+      name: agents.name,
+      scopes: agents.scopes,
+      redirect_host: agents.redirect_host,
+      last_used_at: agents.last_used_at,
+      project: projects.name,
+    })
+    .from(agents)
+    .leftJoin(agentProjects, eq(agentProjects.agent_id, agents.id))
+    .leftJoin(projects, eq(projects.id, agentProjects.project_id))
+    .where(and(eq(agents.account_id, accountId), isNull(agents.revoked_at)))
+    .orderBy(asc(agents.created_at), asc(agents.id), asc(agentProjects.connected_at));
+  const found = new Map<string, ConnectedAgent>();
+  for (const { project, ...agent } of rows) {
+    const entry = found.get(agent.id) ?? { ...agent, projects: [] };
+    if (project !== null) entry.projects.push(project);
+    found.set(agent.id, entry);
+  }
+  return [...found.values()];
+}

@@ -1,0 +1,70 @@
+import { and, asc, eq, isNull, lt, sql } from "drizzle-orm";
+import { newProjectId } from "../../protocol/ids.ts";
+import { DEFAULT_SETTINGS } from "../../protocol/limits.ts";
+import type { RandomSource } from "../../protocol/ports.ts";
+import type { Database, Statement } from "./client.ts";
+import { won } from "./client.ts";
+import { projects } from "./schema.ts";
+
+export interface ProjectRow {
+  id: string;
+  name: string;
+}
+
+/** An account's projects, oldest first. */
+export const projectsOfAccount = (db: Database, accountId: string) =>
+  db
+    .select({ id: projects.id, name: projects.name })
+    .from(projects)
+    .where(eq(projects.account_id, accountId))
+    .orderBy(asc(projects.created_at));
+
+/** The statement that makes a project, and its id. The id's 48 random bits are drawn again by the caller on a collision. */
+export function projectInsert(
+  db: Database,
+  project: { accountId: string; name: string; now: number },
+  random: RandomSource,
+): { id: string; statement: Statement } {
+  const id = newProjectId(random);
+  const statement = db.insert(projects).values({
+    id,
+    account_id: project.accountId,
+    name: project.name,
+    settings: JSON.stringify(DEFAULT_SETTINGS),
+    created_at: project.now,
+  });
+  return { id, statement };
+}
+
+/** Renames a project of this account. False: there is none with this id. */
+export const renameProject = async (db: Database, accountId: string, projectId: string, name: string) =>
+  won(
+    await db
+      .update(projects)
+      .set({ name })
+      .where(and(eq(projects.id, projectId), eq(projects.account_id, accountId))),
+  );
+
+/** Notes that who may use an account's projects has changed: part of the batch that changes it. */
+export const accountAccessBump = (db: Database, accountId: string): Statement =>
+  db
+    .update(projects)
+    .set({ access_version: sql`${projects.access_version} + 1` })
+    .where(eq(projects.account_id, accountId));
+
+/** Projects whose object does not hold the newest access yet, at most `limit`. */
+export const projectsBehind = (db: Database, limit: number) =>
+  db
+    .select({ id: projects.id })
+    .from(projects)
+    .where(and(lt(projects.access_applied, projects.access_version), isNull(projects.disabled_at)))
+    .limit(limit);
+
+/** Records what the object holds; a late answer of an older delivery changes nothing. */
+export const recordApplied = async (db: Database, projectId: string, version: number) =>
+  won(
+    await db
+      .update(projects)
+      .set({ access_applied: version })
+      .where(and(eq(projects.id, projectId), lt(projects.access_applied, version))),
+  );

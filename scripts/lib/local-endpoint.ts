@@ -56,8 +56,14 @@ export interface LocalEndpoint {
   stop(): Promise<void>;
 }
 
-/** Starts `wrangler dev` and waits until it answers. The log is in the state folder. */
-export async function startEndpoint(place: EndpointPlace): Promise<LocalEndpoint> {
+/**
+ * Starts `wrangler dev` and waits until it answers. The log is in the state folder. With `ownGroup` it
+ * leads a process group, so that all of it can be killed at once.
+ */
+export async function startEndpoint(
+  place: EndpointPlace,
+  { ownGroup = false }: { ownGroup?: boolean } = {},
+): Promise<LocalEndpoint> {
   const log = openSync(logFile(place), "w", 0o600);
   const child = spawn(
     "wrangler",
@@ -71,7 +77,7 @@ export async function startEndpoint(place: EndpointPlace): Promise<LocalEndpoint
       secrets(place),
       "--show-interactive-dev-session=false",
     ],
-    { cwd: place.root, env: environment(), stdio: ["ignore", log, log], detached: false },
+    { cwd: place.root, env: environment(), stdio: ["ignore", log, log], detached: ownGroup },
   );
   closeSync(log);
   const url = `http://localhost:${place.port}`;

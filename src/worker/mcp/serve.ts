@@ -37,7 +37,6 @@ export const isLegacy = ({ request, message, fault }: Exchange): Promise<boolean
 export function serveModern(exchange: Exchange): Promise<Response> {
   const handler = createMcpHandler(() => buildServer(exchange, "result"), {
     legacy: "reject",
-    responseMode: "json",
   });
   return handler.fetch(sdkRequest(exchange.request), {
     parsedBody: wireMessage(exchange.message, exchange.fault),

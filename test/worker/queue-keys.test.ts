@@ -1,0 +1,404 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { EnqueueAnswer, EnqueueRequest } from "../../src/durable/contract.ts";
+import { newId } from "../../src/protocol/ids.ts";
+import { DEFAULT_SETTINGS, LIMITS } from "../../src/protocol/limits.ts";
+import { systemRandom } from "../../src/protocol/ports.ts";
+import { accessOf, newProject, type Project, request, START, uuid } from "./queue-support.ts";
+
+const DAY = 24 * 60 * 60_000;
+const RETENTION = DEFAULT_SETTINGS.retention_seconds * 1000;
+
+beforeEach(() => vi.useFakeTimers({ toFake: ["Date"], now: START }));
+afterEach(() => vi.useRealTimers());
+
+function runOf(answer: EnqueueAnswer) {
+  if (!answer.ok) throw new Error(`not queued: ${answer.error}`);
+  return answer.run;
+}
+/** The same intent again, as the Worker sends it: a new command id each time. */
+const again = (p: Project, asked: EnqueueRequest, change: Partial<EnqueueRequest> = {}) =>
+  p.queue.enqueue({ ...asked, command_id: request(p).command_id, ...change });
+const queued = async (p: Project) => {
+  const pass = await p.queue.sync({ device_id: p.device_id, sessions_digest: "", token_issued_at: 0 });
+  if (!pass.ok) throw new Error(pass.error);
+  return pass.commands.map((c) => c.command_id);
+};
+const startOf = (p: Project, command_id: string, attempt_id = uuid()) =>
+  p.queue.start({ device_id: p.device_id, command_id, attempt_id });
+const completeOf = (
+  p: Project,
+  command_id: string,
+  attempt_id: string,
+  status: "completed" | "failed" | "cancelled",
+) =>
+  p.queue.complete({
+    device_id: p.device_id,
+    command_id,
+    attempt_id,
+    completion: { execution_id: uuid(), status },
+  });
+
+describe("the same key, session and arguments", () => {
+  it("get the same ticket", async () => {
+    const p = await newProject();
+    const asked = request(p, { arguments_json: '{"a":1}' });
+    const first = await p.queue.enqueue(asked);
+    const second = await again(p, asked);
+    expect(second).toEqual({ ...first, created: false });
+    expect(await queued(p)).toEqual([asked.command_id]);
+  });
+
+  it("get one command from fifty calls at once, and each its ticket", async () => {
+    const p = await newProject();
+    const asked = request(p);
+    const answers = await Promise.all(Array.from({ length: 50 }, () => again(p, asked)));
+    expect(new Set(answers.map((a) => runOf(a).command_id)).size).toBe(1);
+    expect(answers.filter((a) => a.ok && a.created)).toHaveLength(1);
+    expect(await queued(p)).toHaveLength(1);
+  });
+
+  it("get the ticket even where the queue is full", async () => {
+    const p = await newProject({ max_queued_per_agent: 1 });
+    const asked = request(p);
+    await p.queue.enqueue(asked);
+    expect(await p.queue.enqueue(request(p))).toMatchObject({ error: "queue_full" });
+    expect(await again(p, asked)).toMatchObject({ ok: true, created: false });
+  });
+
+  it.each([
+    "queued",
+    "running",
+    "completed",
+    "failed",
+    "cancelled before the start",
+    "stopped",
+    "expired",
+    "lost",
+  ])(
+    "get the same ticket when the run is %s, and other arguments an error that names it",
+    async (becomes) => {
+      const p = await newProject();
+      const asked = request(p, { arguments_json: '{"a":1}' });
+      await p.queue.enqueue(asked);
+      const own = { agent_id: p.agent_id, command_id: asked.command_id };
+      const attempt = uuid();
+      if (becomes === "cancelled before the start") await p.queue.cancel(own);
+      else if (becomes === "expired") vi.setSystemTime(START + DAY);
+      else if (becomes !== "queued") {
+        await startOf(p, asked.command_id, attempt);
+        if (becomes === "completed" || becomes === "failed")
+          await completeOf(p, asked.command_id, attempt, becomes);
+        if (becomes === "stopped") {
+          await p.queue.cancel(own);
+          await completeOf(p, asked.command_id, attempt, "cancelled");
+        }
+        if (becomes === "lost") vi.setSystemTime(START + 90_000);
+      }
+      const run = await p.queue.getRun({ ...own, wait_ms: 0 });
+      expect(await again(p, asked)).toEqual({ ok: true, created: false, run });
+      expect(await again(p, asked, { arguments_json: '{"a":2}' })).toEqual({
+        ok: false,
+        error: "key_conflict",
+        run: { command_id: asked.command_id, status: run?.status },
+      });
+    },
+  );
+});
+
+describe("the same key for anything else", () => {
+  it("is an error that names the earlier run and its state, and queues nothing", async () => {
+    const p = await newProject();
+    const asked = request(p, { arguments_json: '{"a":1}' });
+    await p.queue.enqueue(asked);
+    const conflict = {
+      ok: false,
+      error: "key_conflict",
+      run: { command_id: asked.command_id, status: "queued" },
+    };
+    expect(await again(p, asked, { arguments_json: "{}" })).toEqual(conflict);
+    expect(await again(p, asked, { graph_session_id: newId("gs", systemRandom) })).toEqual(conflict);
+    await startOf(p, asked.command_id);
+    expect(await again(p, asked, { arguments_json: "{}" })).toEqual({
+      ...conflict,
+      run: { command_id: asked.command_id, status: "running" },
+    });
+    expect(await queued(p)).toEqual([]);
+  });
+
+  it("is one command and one error when two such calls come at once", async () => {
+    const p = await newProject();
+    const asked = request(p);
+    const answers = await Promise.all([
+      again(p, asked, { arguments_json: '{"a":1}' }),
+      again(p, asked, { arguments_json: '{"a":2}' }),
+    ]);
+    expect(answers.map((a) => a.ok).sort()).toEqual([false, true]);
+    expect(await queued(p)).toHaveLength(1);
+  });
+
+  it("is fine for another agent, which gets a run of its own", async () => {
+    const p = await newProject();
+    const other = newId("agt", systemRandom);
+    const agents = [p.agent_id, other].map((agent_id) => ({ agent_id, name: "Claude" }));
+    await p.queue.applyAccess(accessOf(p, { version: 2, agents }));
+    const asked = request(p);
+    const first = runOf(await p.queue.enqueue(asked));
+    const second = runOf(await again(p, asked, { agent_id: other }));
+    expect(second.command_id).not.toBe(first.command_id);
+    expect(await queued(p)).toEqual([first.command_id, second.command_id]);
+  });
+
+  it("is fine in another project", async () => {
+    const [p, q] = [await newProject(), await newProject()];
+    const asked = request(p);
+    runOf(await p.queue.enqueue(asked));
+    expect(await again(q, { ...request(q), idempotency_key: asked.idempotency_key })).toMatchObject({
+      created: true,
+    });
+  });
+});
+
+describe("a key", () => {
+  it("that was not queued for want of room stores nothing: it works once there is room", async () => {
+    const p = await newProject({ max_queued_per_agent: 1 });
+    const first = request(p);
+    await p.queue.enqueue(first);
+    const asked = request(p, { arguments_json: '{"a":1}' });
+    expect(await p.queue.enqueue(asked)).toMatchObject({ error: "queue_full" });
+    await p.queue.cancel({ agent_id: p.agent_id, command_id: first.command_id });
+    expect(await again(p, asked, { arguments_json: '{"a":2}' })).toMatchObject({ ok: true, created: true });
+  });
+
+  it("lives as long as the run's record, whether or not the alarm came", async () => {
+    const p = await newProject();
+    const asked = request(p);
+    await p.queue.enqueue(asked);
+    await p.queue.cancel({ agent_id: p.agent_id, command_id: asked.command_id });
+    vi.setSystemTime(START + RETENTION - 1);
+    expect(await again(p, asked)).toMatchObject({ created: false });
+    vi.setSystemTime(START + RETENTION);
+    const fresh = await again(p, asked, { arguments_json: '{"a":2}' });
+    expect(fresh).toMatchObject({ ok: true, created: true });
+    expect(await p.queue.getRun({ agent_id: p.agent_id, command_id: asked.command_id, wait_ms: 0 })).toBe(
+      undefined,
+    );
+  });
+
+  it.each([
+    ["lone surrogates that differ", "\ud800-abcdefg", "\ud801-abcdefg"],
+    ["a NUL at different places", "abc\u0000defg", "abcd\u0000efg"],
+    ["text after a NUL", "abcdefgh\u0000", "abcdefgh"],
+    ["letter case", "ABCDEFGH", "abcdefgh"],
+    ["forms of the same letter", "caf\u00e9----", "cafe\u0301----"],
+    ["names of an object's own", "__proto__", "constructor"],
+  ])("is told from another by %s", async (_what, one, two) => {
+    const p = await newProject();
+    const first = runOf(await p.queue.enqueue(request(p, { idempotency_key: one })));
+    const second = runOf(await p.queue.enqueue(request(p, { idempotency_key: two })));
+    expect(second.command_id).not.toBe(first.command_id);
+    expect(runOf(await p.queue.enqueue(request(p, { idempotency_key: one }))).command_id).toBe(
+      first.command_id,
+    );
+  });
+});
+
+describe("a key claimed for a run in another project", () => {
+  const claimOf = (p: Project, elsewhere: Project) => ({
+    agent_id: p.agent_id,
+    idempotency_key: uuid(),
+    graph_session_id: elsewhere.session_id,
+    command_id: request(elsewhere).command_id,
+  });
+
+  it("names that run from then on, for the same session", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const claim = claimOf(home, target);
+    expect(await home.queue.claimKey(claim)).toEqual({ ok: true, command_id: claim.command_id });
+    expect(await home.queue.claimKey(claim)).toEqual({ ok: true, command_id: claim.command_id });
+    expect(await home.queue.claimKey({ ...claim, command_id: request(target).command_id })).toEqual({
+      ok: true,
+      command_id: claim.command_id,
+    });
+    expect(await home.queue.claimKey({ ...claim, graph_session_id: newId("gs", systemRandom) })).toEqual({
+      ok: false,
+      error: "key_conflict",
+      command_id: claim.command_id,
+    });
+  });
+
+  it("is claimed by one of fifty calls at once", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const claim = claimOf(home, target);
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () =>
+        home.queue.claimKey({ ...claim, command_id: request(target).command_id }),
+      ),
+    );
+    expect(new Set(answers.map((a) => (a.ok ? a.command_id : a.error))).size).toBe(1);
+  });
+
+  it("is not queued here, but for the command it names", async () => {
+    const p = await newProject();
+    const claim = claimOf(p, p);
+    await p.queue.claimKey(claim);
+    const asked = request(p, { idempotency_key: claim.idempotency_key });
+    expect(await p.queue.enqueue(asked)).toEqual({
+      ok: false,
+      error: "key_claimed",
+      command_id: claim.command_id,
+    });
+    expect(await queued(p)).toEqual([]);
+    expect(await p.queue.enqueue({ ...asked, command_id: claim.command_id })).toMatchObject({
+      created: true,
+    });
+  });
+
+  it("is the run's that is queued here already", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const asked = request(home);
+    await home.queue.enqueue(asked);
+    const claim = {
+      agent_id: home.agent_id,
+      idempotency_key: asked.idempotency_key,
+      graph_session_id: asked.graph_session_id,
+      command_id: request(target).command_id,
+    };
+    expect(await home.queue.claimKey(claim)).toEqual({ ok: true, command_id: asked.command_id });
+    expect(await home.queue.claimKey({ ...claim, graph_session_id: newId("gs", systemRandom) })).toEqual({
+      ok: false,
+      error: "key_conflict",
+      command_id: asked.command_id,
+    });
+  });
+
+  it("is free again once it is given back by who holds it", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const claim = claimOf(home, target);
+    await home.queue.claimKey(claim);
+    await home.queue.releaseKey({ ...claim, command_id: request(target).command_id });
+    const next = { ...claim, command_id: request(target).command_id };
+    expect(await home.queue.claimKey(next)).toMatchObject({ command_id: claim.command_id });
+    await home.queue.releaseKey(claim);
+    expect(await home.queue.claimKey(next)).toEqual({ ok: true, command_id: next.command_id });
+  });
+
+  it("is another agent's own to claim, and no stranger's", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const claim = claimOf(home, target);
+    await home.queue.claimKey(claim);
+    const stranger = {
+      ...claim,
+      agent_id: newId("agt", systemRandom),
+      command_id: request(target).command_id,
+    };
+    expect(await home.queue.claimKey(stranger)).toEqual({ ok: false, error: "access_removed" });
+    const agents = [home.agent_id, stranger.agent_id].map((agent_id) => ({ agent_id, name: "Claude" }));
+    await home.queue.applyAccess(accessOf(home, { version: 2, agents }));
+    expect(await home.queue.claimKey(stranger)).toEqual({ ok: true, command_id: stranger.command_id });
+  });
+
+  it("is free after 180 days, whether or not the alarm came", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const claim = claimOf(home, target);
+    await home.queue.claimKey(claim);
+    vi.setSystemTime(START + 180 * DAY);
+    const next = {
+      ...claim,
+      graph_session_id: newId("gs", systemRandom),
+      command_id: request(target).command_id,
+    };
+    expect(await home.queue.claimKey(next)).toEqual({ ok: true, command_id: next.command_id });
+  });
+});
+
+describe("the caps", () => {
+  it("hold an agent to its own, and say which and how many", async () => {
+    const p = await newProject({ max_queued_per_agent: 3 });
+    const asked = [request(p), request(p), request(p)];
+    for (const one of asked) await p.queue.enqueue(one);
+    expect(await p.queue.enqueue(request(p))).toEqual({
+      ok: false,
+      error: "queue_full",
+      scope: "agent",
+      limit: 3,
+    });
+    await startOf(p, asked[0]?.command_id ?? "");
+    expect(await p.queue.enqueue(request(p)), "a started run leaves room").toMatchObject({ created: true });
+  });
+
+  it("hold all agents together to the project's", async () => {
+    const p = await newProject({ max_queued_per_project: 3, max_queued_per_agent: 2 });
+    const other = newId("agt", systemRandom);
+    const agents = [p.agent_id, other].map((agent_id) => ({ agent_id, name: "Claude" }));
+    const settings = { ...DEFAULT_SETTINGS, max_queued_per_project: 3, max_queued_per_agent: 2 };
+    await p.queue.applyAccess(accessOf(p, { version: 2, agents, settings }));
+    await p.queue.enqueue(request(p));
+    await p.queue.enqueue(request(p));
+    await p.queue.enqueue(request(p, { agent_id: other }));
+    expect(await p.queue.enqueue(request(p, { agent_id: other }))).toEqual({
+      ok: false,
+      error: "queue_full",
+      scope: "project",
+      limit: 3,
+    });
+    expect(await p.queue.enqueue(request(p))).toMatchObject({ scope: "agent", limit: 2 });
+  });
+
+  it("are not passed by many calls at once", async () => {
+    const p = await newProject({ max_queued_per_agent: 5 });
+    const answers = await Promise.all(Array.from({ length: 30 }, () => p.queue.enqueue(request(p))));
+    expect(answers.filter((a) => a.ok)).toHaveLength(5);
+  });
+
+  it("count no command that has expired", async () => {
+    const p = await newProject({ max_queued_per_agent: 1 });
+    await p.queue.enqueue(request(p));
+    vi.setSystemTime(START + DAY);
+    expect(await p.queue.enqueue(request(p))).toMatchObject({ created: true });
+  });
+
+  it("are the documented ones by default", async () => {
+    const p = await newProject();
+    for (let i = 0; i < 20; i++) await p.queue.enqueue(request(p));
+    expect(await p.queue.enqueue(request(p))).toMatchObject({ scope: "agent", limit: 20 });
+    expect(DEFAULT_SETTINGS.max_queued_per_project).toBe(100);
+  });
+});
+
+it("keeps each run's place in its own device's queue", async () => {
+  const p = await newProject();
+  const device_id = newId("dev", systemRandom);
+  const devices = [p.device_id, device_id].map((id) => ({ device_id: id }));
+  await p.queue.applyAccess(accessOf(p, { version: 2, devices }));
+  const [a, b, c] = [request(p), request(p, { device_id }), request(p)];
+  expect(runOf(await p.queue.enqueue(a)).queue_position).toBe(1);
+  expect(runOf(await p.queue.enqueue(b)).queue_position).toBe(1);
+  expect(runOf(await p.queue.enqueue(c)).queue_position).toBe(2);
+  await startOf(p, a.command_id);
+  expect(
+    (await p.queue.getRun({ agent_id: p.agent_id, command_id: c.command_id, wait_ms: 0 }))?.queue_position,
+  ).toBe(1);
+});
+
+describe("a pass", () => {
+  it("brings the oldest twenty, and the rest as they are started", async () => {
+    const p = await newProject({ max_queued_per_agent: 50 });
+    const asked = Array.from({ length: 25 }, () => request(p));
+    for (const one of asked) await p.queue.enqueue(one);
+    const ids = asked.map((one) => one.command_id);
+    expect(await queued(p)).toEqual(ids.slice(0, LIMITS.commandsPerSync));
+    for (const id of ids.slice(0, 10)) await startOf(p, id);
+    expect(await queued(p)).toEqual(ids.slice(10));
+  });
+
+  it("brings at most a million characters of arguments, oldest first", async () => {
+    const p = await newProject({ max_queued_per_agent: 50 });
+    const wide = JSON.stringify({ a: "\uac00".repeat(LIMITS.argumentsCharacters - 8) });
+    expect(wide.length).toBe(LIMITS.argumentsCharacters);
+    const asked = Array.from({ length: 12 }, () => request(p, { arguments_json: wide }));
+    for (const one of asked) await p.queue.enqueue(one);
+    expect(await queued(p)).toEqual(asked.slice(0, 10).map((one) => one.command_id));
+    await p.queue.cancel({ agent_id: p.agent_id, command_id: asked[0]?.command_id ?? "" });
+    expect(await queued(p)).toEqual(asked.slice(1, 11).map((one) => one.command_id));
+  });
+});

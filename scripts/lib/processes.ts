@@ -2,12 +2,15 @@ import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process"
 
 /** A command that ended badly, with what it said. */
 export class CommandFailed extends Error {
-  constructor(
-    readonly command: string,
-    readonly code: number | null,
-    readonly output: string,
-  ) {
+  readonly command: string;
+  readonly code: number | null;
+  readonly output: string;
+
+  constructor(command: string, code: number | null, output: string) {
     super(`${command} ended with ${code === null ? "a signal" : `exit code ${code}`}:\n${output.trim()}`);
+    this.command = command;
+    this.code = code;
+    this.output = output;
   }
 }
 

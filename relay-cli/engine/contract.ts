@@ -9,6 +9,8 @@ export interface RunRequest {
   channel: string;
   graph: GraphRef;
   args: { [key: string]: Json };
+  /** Tokens that the run may use, beside what the owner set for the Graph; the lower one holds. */
+  token_ceiling?: number;
   /** Called in the order things happen; must not throw. */
   onEvent(event: EngineEvent): void;
 }
@@ -24,12 +26,13 @@ export interface GraphRef {
 export type EngineEvent =
   /** The Graph's process is up; `run_id` is what `fleetCancelRun` takes. */
   | { type: "fleet_started"; run_id: string }
-  | { type: "log"; line: string }
+  /** `graph` is the slug of the sub-Graph that wrote it; absent for the run's own Graph. */
+  | { type: "log"; line: string; graph?: string }
   | {
       type: "progress";
       progress: { state: "running" | "awaiting_approval"; message?: string; percent?: number };
     }
-  | { type: "agent_started"; agent: number; model: string; prompt: string }
+  | { type: "agent_started"; agent: number; model: string; prompt: string; system?: string; graph?: string }
   | {
       type: "agent_finished";
       agent: number;
@@ -38,8 +41,17 @@ export type EngineEvent =
       output_tokens: number;
       milliseconds: number;
       error?: string;
+      graph?: string;
     }
-  | { type: "tool_used"; tool: string; request: string; decision: "allowed" | "refused"; by: string };
+  /** A use of a tool, by the Graph or an agent: what exactly, whether it was allowed, and by what or whom. */
+  | {
+      type: "tool_used";
+      tool: string;
+      request: string;
+      decision: "allowed" | "refused";
+      by: string;
+      graph?: string;
+    };
 
 /** How a run ended. Never an exception: a Graph that dies is a failed run. */
 export interface RunOutcome {

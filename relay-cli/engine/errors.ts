@@ -22,6 +22,8 @@ export const ENGINE_ERROR_CODES = [
   "graph_failed",
   /** A tool, a provider or a command failed; trying again may help. */
   "failed",
+  /** A model's answer does not fit its schema. */
+  "invalid_answer",
   /** The run was told to stop. */
   "stopped",
 ] as const;

@@ -1,29 +1,21 @@
-import type {
-  Engine,
-  EngineEvent,
-  GraphDescription,
-  GraphRef,
-  Json,
-  RunOutcome,
-  RunRequest,
-} from "./contract.ts";
+import type { Engine, GraphDescription, GraphRef, Json, RunOutcome, RunRequest } from "./contract.ts";
 import { describeThrown } from "./error-text.ts";
 import { EngineError } from "./errors.ts";
 import { ENGINE_LIMITS } from "./limits.ts";
 import { type EnginePorts, newUuid, systemPorts } from "./ports.ts";
 import { createGuard } from "./process/guard.ts";
-import type { HostCall } from "./process/messages.ts";
 import { type JobEnd, locateGraph, runJob } from "./run.ts";
-import { DEFAULT_GRAPH_SETTINGS, type GraphSettings } from "./settings.ts";
-import type { Tool } from "./tools/tool.ts";
-import { BUILT_IN_TOOLS, type ToolSession, useTool } from "./tools/use-tool.ts";
+import { settingsOf } from "./settings.ts";
+import { runTree, type TreeEnd } from "./tree.ts";
 
 export type { ApprovalBroker, ApprovalDecision, ApprovalRequest, ApprovalSetting } from "./approvals.ts";
+export { EMPTY_CONFIG, type EngineConfig, engineConfig } from "./config.ts";
 export type * from "./contract.ts";
 export { ENGINE_ERROR_CODES, EngineError, type EngineErrorCode } from "./errors.ts";
 export { ENGINE_LIMITS, SETTING_RANGES } from "./limits.ts";
 export { type EnginePorts, systemPorts } from "./ports.ts";
 export { DEFAULT_GRAPH_SETTINGS, type FolderGrant, type GraphSettings } from "./settings.ts";
+export { BUILT_IN_TOOLS } from "./tools/tool-box.ts";
 
 /**
  * An engine: runs Graphs, each in a process of its own, on the ports it is given. What is not given is the
@@ -34,40 +26,31 @@ export function createEngine(given: Partial<EnginePorts> = {}): Engine {
   const guard = createGuard(ports.processes);
   const stops = new Map<string, AbortController>();
 
-  const settingsOf = async (graph: GraphRef): Promise<GraphSettings> => ({
-    ...DEFAULT_GRAPH_SETTINGS,
-    ...(await ports.settings(graph)),
-  });
-
   return {
     async run(request: RunRequest): Promise<RunOutcome> {
       const run_id = newUuid(ports.random);
       const stop = new AbortController();
-      const { graph, args } = request;
-      const emit = (event: EngineEvent): void => request.onEvent(event);
-      let end: JobEnd;
+      let end: TreeEnd;
       try {
-        const settings = await settingsOf(graph);
-        const session = toolSession(ports, settings, { request, run_id, signal: stop.signal, emit });
-        end = await runJob(ports, guard, {
-          graph,
-          path: await locateGraph(ports, graph),
-          settings,
-          work: { t: "run", args },
+        end = await runTree(ports, guard, request, {
+          run_id,
           stop: stop.signal,
-          emit,
           started() {
             stops.set(run_id, stop);
-            emit({ type: "fleet_started", run_id });
+            request.onEvent({ type: "fleet_started", run_id });
           },
-          serve: (call, signal) => serve(call, session, signal),
         });
       } catch (error) {
-        end = { status: "failed", error: describeThrown(error).message };
+        end = {
+          status: "failed",
+          error: describeThrown(error).message,
+          total_tokens: null,
+          reported_cost: null,
+        };
       }
       stops.delete(run_id);
       const { meta: _, ...outcome } = end;
-      return { ...outcome, total_tokens: null, reported_cost: null };
+      return outcome;
     },
 
     fleetCancelRun(run_id: string): boolean {
@@ -86,7 +69,7 @@ export function createEngine(given: Partial<EnginePorts> = {}): Engine {
         const end = await runJob(ports, guard, {
           graph,
           path: await locateGraph(ports, graph),
-          settings: await settingsOf(graph),
+          settings: await settingsOf(ports, graph),
           work: { t: "describe" },
           stop: limit.signal,
           emit: () => {},
@@ -117,42 +100,4 @@ function describe(end: JobEnd): GraphDescription {
       ...(typeof args === "object" && args !== null && !Array.isArray(args) ? { arguments: args } : {}),
     },
   };
-}
-
-function toolSession(
-  ports: EnginePorts,
-  settings: GraphSettings,
-  run: { request: RunRequest; run_id: string; signal: AbortSignal; emit(event: EngineEvent): void },
-): Omit<ToolSession, "context"> & { context: Omit<ToolSession["context"], "signal"> } {
-  return {
-    context: { ports, settings },
-    tools: new Map<string, Tool>(BUILT_IN_TOOLS.map((tool) => [tool.name, tool])),
-    emit: run.emit,
-    async ask(tool, request) {
-      const { answer, by } = await ports.approvals.ask(
-        {
-          execution_id: run.request.execution_id,
-          run_id: run.run_id,
-          graph: run.request.graph.slug,
-          tool,
-          request,
-          timeout_seconds: settings.approval_timeout_seconds,
-        },
-        run.signal,
-      );
-      if (answer !== "refused") return by;
-      run.emit({ type: "tool_used", tool, request, decision: "refused", by });
-      throw new EngineError("approval_refused", `${tool} was not approved (${by}).`);
-    },
-  };
-}
-
-async function serve(
-  call: HostCall,
-  session: ReturnType<typeof toolSession>,
-  signal: AbortSignal,
-): Promise<Json> {
-  if (call.fn === "tool")
-    return useTool({ ...session, context: { ...session.context, signal } }, call.name, call.input);
-  throw new EngineError("not_found", `${call.fn}() is not available in this engine.`);
 }

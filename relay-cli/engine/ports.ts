@@ -1,6 +1,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import * as fs from "node:fs/promises";
 import type { ApprovalBroker } from "./approvals.ts";
+import { EMPTY_CONFIG, type EngineConfig } from "./config.ts";
 import type { GraphRef } from "./contract.ts";
 import type { GraphSettings } from "./settings.ts";
 
@@ -33,10 +34,14 @@ export interface EnginePorts {
   random: { bytes(length: number): Uint8Array };
   processes: Processes;
   fs: EngineFs;
+  /** For models, the `fetch` tool and MCP servers. */
+  fetch: typeof globalThis.fetch;
   /** The environment that commands and providers see; a Graph's process gets none of it but its language and time zone. */
   env: Readonly<Record<string, string | undefined>>;
   /** What the owner set for a Graph; what is left out takes its default. */
   settings(graph: GraphRef): Promise<Partial<GraphSettings>>;
+  /** The models and MCP servers that the owner configured. Read at the start of each run. */
+  config(): Promise<EngineConfig>;
   /** Another of the owner's Graphs, for `graph(slug)`. */
   findGraph(slug: string): Promise<GraphRef | undefined>;
   /** Asks the owner. The default refuses, as there is nobody to ask. */
@@ -61,8 +66,10 @@ export const systemPorts: EnginePorts = {
     },
   },
   fs,
+  fetch: (...args) => globalThis.fetch(...args),
   env: process.env,
   settings: async () => ({}),
+  config: async () => EMPTY_CONFIG,
   findGraph: async () => undefined,
   approvals: { ask: async () => ({ answer: "refused", by: "nobody to ask" }) },
 };

@@ -1,5 +1,7 @@
 import type { ApprovalSetting } from "./approvals.ts";
+import type { GraphRef } from "./contract.ts";
 import { SETTING_RANGES } from "./limits.ts";
+import type { EnginePorts } from "./ports.ts";
 
 /** A folder that a Graph's tools may reach into. */
 export interface FolderGrant {
@@ -33,3 +35,12 @@ export const DEFAULT_GRAPH_SETTINGS: GraphSettings = {
   approval_timeout_seconds: SETTING_RANGES.approval_timeout_seconds[1],
   trusted: false,
 };
+
+/** A Graph's settings: what its owner set, and the defaults. */
+export const settingsOf = async (
+  ports: Pick<EnginePorts, "settings">,
+  graph: GraphRef,
+): Promise<GraphSettings> => ({
+  ...DEFAULT_GRAPH_SETTINGS,
+  ...(await ports.settings(graph)),
+});

@@ -3,6 +3,7 @@ import { format } from "node:util";
 import type { Json } from "../contract.ts";
 import { cutText } from "../error-text.ts";
 import { ENGINE_LIMITS } from "../limits.ts";
+import { askAgent } from "./agent.ts";
 import type { EngineLink } from "./engine-link.ts";
 import { toJsonText } from "./json-text.ts";
 import { type ParallelOptions, parallel } from "./parallel.ts";
@@ -30,10 +31,10 @@ export function createGraphApi(
   };
   /** Rejects at once when the run is told to stop, so that a waiting Graph can tidy up and end. */
   const whileNotStopped = <T>(promise: Promise<T>): Promise<T> => {
-    signal.throwIfAborted();
     const { promise: stopped, reject } = Promise.withResolvers<never>();
     const onStop = (): void => reject(signal.reason);
-    signal.addEventListener("abort", onStop, { once: true });
+    if (signal.aborted) onStop();
+    else signal.addEventListener("abort", onStop, { once: true });
     return Promise.race([promise, stopped]).finally(() => signal.removeEventListener("abort", onStop));
   };
 
@@ -57,6 +58,12 @@ export function createGraphApi(
         ...(percent === undefined ? {} : { percent: Number(percent) }),
       });
     },
+    agent: (prompt: unknown, options: unknown = {}) =>
+      askAgent(
+        (text, sent) => whileNotStopped(link.call({ fn: "agent", prompt: text, options: sent })),
+        prompt,
+        options,
+      ),
     tool: async (name: string, input: unknown = {}): Promise<Json> =>
       whileNotStopped(
         link.call({

@@ -32,15 +32,13 @@ export function readModule(module: Record<string, unknown>): {
 /** `meta` as JSON text: name, description, version, and the arguments as JSON Schema if they can be told so. */
 export function describeMeta(meta: Record<string, unknown>): string {
   const { name, description, version, arguments: args } = meta;
-  return toJsonText({ name, description, version, arguments: argumentsSchema(args) }, "meta");
+  return toJsonText({ name, description, version, arguments: schemaAsJson(args) }, "meta");
 }
 
-function argumentsSchema(args: unknown): unknown {
-  if (!isStandardSchema(args)) {
-    if (args === undefined || (typeof args === "object" && args !== null && !Array.isArray(args)))
-      return args;
-    throw new NotJsonError("meta.arguments must be a JSON Schema object or a Standard Schema.");
-  }
-  // Libraries without it still validate at the start of a run; the caller just is not told the schema.
-  return args["~standard"].jsonSchema?.input({ target: "draft-2020-12" });
+/** A schema as JSON Schema; undefined for a Standard Schema that cannot be told so, which only validates. */
+export function schemaAsJson(schema: unknown): unknown {
+  if (isStandardSchema(schema)) return schema["~standard"].jsonSchema?.input({ target: "draft-2020-12" });
+  if (schema === undefined || (typeof schema === "object" && schema !== null && !Array.isArray(schema)))
+    return schema;
+  throw new NotJsonError("A schema must be a JSON Schema object or a Standard Schema, such as zod's.");
 }

@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join, parse, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,7 +13,9 @@ const isSource = here.endsWith(".ts");
 /** The program of a Graph's process: in this package as source, beside the bundle when packed. */
 const HOST = fileURLToPath(new URL(isSource ? "../host/main.ts" : "./host.js", here));
 /** What that program is made of. */
-const HOST_FILES = isSource ? dirname(dirname(HOST)) : HOST;
+const HOST_FILES = isSource
+  ? [dirname(dirname(HOST)), dirname(createRequire(here).resolve("@cfworker/json-schema/package.json"))]
+  : [HOST];
 
 /** Starts the process that will load a Graph. `path` is the Graph's real path. */
 export function spawnGraph(
@@ -41,7 +44,7 @@ export function spawnGraph(
 function permissionFlags(path: string): string[] {
   if (!process.allowedNodeEnvironmentFlags.has("--permission")) return [];
   const folder = dirname(path);
-  const readable = [isBroad(folder) ? path : folder, HOST_FILES, ...packageFolders(folder)];
+  const readable = [isBroad(folder) ? path : folder, ...HOST_FILES, ...packageFolders(folder)];
   return ["--permission", ...readable.map((p) => `--allow-fs-read=${p}`)];
 }
 

@@ -33,6 +33,8 @@ export interface RelayApi {
   control(commandId: string, request: ControlRequest, signal: AbortSignal): Promise<Answer<ControlResponse>>;
   complete(commandId: string, request: CompleteRequest): Promise<Answer<CompleteResponse>>;
   projects(): Promise<Answer<ProjectsResponse>>;
+  /** Takes this device off its account. */
+  removeSelf(): Promise<Answer<unknown>>;
 }
 
 export function createRelayApi(
@@ -95,6 +97,8 @@ export function createRelayApi(
       post(`/commands/${commandId}/control`, request, controlResponse, DEADLINES.control, signal),
     complete: (commandId, request) =>
       post(`/commands/${commandId}/complete`, request, completeResponse, DEADLINES.complete),
+    removeSelf: () =>
+      call("/devices/self", { method: "DELETE", answer: z.unknown(), deadlineMs: DEADLINES.projects }),
     projects: () =>
       call("/projects", { method: "GET", answer: projectsResponse, deadlineMs: DEADLINES.projects }),
   };

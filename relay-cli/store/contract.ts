@@ -212,18 +212,19 @@ export interface HistoryEntry extends HistoryStart {
   finished_at: number | null;
 }
 
-/** What `graph-relay call` has asked for, so that a lost answer is asked for again with the same key. */
+/** What `graph-relay call` is asking for, so that a lost answer is asked for again with the same key. */
 export interface CallStore {
-  /** The intent with this fingerprint, or this new one. */
-  open(intent: CallIntent): CallIntent;
-  /** The server gave a ticket. */
-  noteTicket(fingerprint: string, commandId: string): void;
-  /** The caller has seen the end of it; the next same call is a new one. */
+  /** The key of the intent with this fingerprint: the one it has, or this new one. */
+  open(fingerprint: string, newKey: string): string;
+  /** The server has answered; the next same call is a new one. */
   close(fingerprint: string): void;
+  /** The agent's sign-in at an endpoint: its registration and its tokens, as JSON texts. */
+  login(serverUrl: string): AgentLogin;
+  saveLogin(serverUrl: string, login: Partial<AgentLogin>): void;
+  /** Forgets tokens, if they still are these: another process may hold newer ones. */
+  dropTokens(serverUrl: string, tokens: string): void;
 }
-export interface CallIntent {
-  /** Names server, session and arguments. */
-  fingerprint: string;
-  idempotency_key: string;
-  command_id: string | null;
+export interface AgentLogin {
+  client: string | null;
+  tokens: string | null;
 }

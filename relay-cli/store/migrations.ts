@@ -153,8 +153,13 @@ CREATE INDEX approval_requests_open ON approval_requests (n) WHERE closed = 0;
 
 CREATE TABLE calls (
   fingerprint TEXT PRIMARY KEY,
-  idempotency_key TEXT NOT NULL,
-  command_id TEXT
+  idempotency_key TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE agent_logins (
+  server_url TEXT PRIMARY KEY,
+  client TEXT,
+  tokens TEXT
 ) STRICT, WITHOUT ROWID;
 `,
   },

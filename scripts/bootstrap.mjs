@@ -1,9 +1,9 @@
 // Runs on whatever Node the machine has (20 or newer): installs what is missing, then hands over to the
 // project's own Node, which the `node` package brings.
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -29,9 +29,15 @@ if (!installed) {
 }
 
 const [script, ...rest] = process.argv.slice(2);
-const run = spawnSync(node, [join(root, script), ...rest], {
+const child = spawn(node, [join(root, script), ...rest], {
   cwd: root,
   stdio: "inherit",
-  env: { ...process.env, PATH: `${dirname(node)}:${join(root, "node_modules", ".bin")}:${process.env.PATH}` },
+  env: {
+    ...process.env,
+    PATH: [dirname(node), join(root, "node_modules", ".bin"), process.env.PATH].join(delimiter),
+  },
 });
-process.exit(run.status ?? 1);
+// The script ends in its own order; a signal from the terminal reaches it anyway.
+process.on("SIGINT", () => {});
+process.on("SIGTERM", () => child.kill("SIGTERM"));
+child.on("close", (code) => process.exit(code ?? 1));

@@ -1,7 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
-import { endChild, run } from "./processes.ts";
+import { endChild, ended, run } from "./processes.ts";
 import { newSigningKeys } from "./signing-keys.ts";
 
 /** Where the endpoint of this machine keeps what must survive a restart. */
@@ -41,18 +50,32 @@ export async function prepareEndpoint(place: EndpointPlace): Promise<void> {
   });
 }
 
-/** Runs one of wrangler's commands against the same databases. */
-export const wranglerArguments = (place: EndpointPlace): string[] => [
-  "--local",
-  "--persist-to",
-  databases(place),
-];
+/** Runs statements on the endpoint's D1, whether it is running or not. Every one of them holds, or none. */
+export async function executeSql(place: EndpointPlace, statements: readonly string[]): Promise<void> {
+  // Through a file: what is in the statements does not show in the process list.
+  const file = join(place.state, `statements-${process.pid}.sql`);
+  writeFileSync(file, `${statements.join(";\n")};\n`, { mode: 0o600 });
+  try {
+    await run(
+      "wrangler",
+      ["d1", "execute", "DB", "--local", "--persist-to", databases(place), "--yes", "--file", file],
+      {
+        cwd: place.root,
+        env: environment(),
+      },
+    );
+  } finally {
+    rmSync(file);
+  }
+}
 
 /** A running endpoint. */
 export interface LocalEndpoint {
   /** Its origin, such as `http://localhost:8787`. */
   readonly url: string;
   readonly process: ChildProcess;
+  /** Resolves with what to tell the person when it ends by itself. */
+  failed(): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -89,7 +112,11 @@ export async function startEndpoint(
     const tail = readFileSync(logFile(place), "utf8").trim().split("\n").slice(-15).join("\n");
     throw new Error(`The endpoint did not start (${(error as Error).message}). Its log ends:\n${tail}`);
   }
-  return { url, process: child, stop };
+  const failed = async () => {
+    await ended(child);
+    return `The endpoint has ended. Its log: ${logFile(place)}`;
+  };
+  return { url, process: child, failed, stop };
 }
 
 /** Resolves when the address answers 200; rejects when the child has ended, or after two minutes. */

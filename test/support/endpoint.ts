@@ -1,17 +1,17 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import {
   type EndpointPlace,
+  executeSql,
   type LocalEndpoint,
   prepareEndpoint,
   startEndpoint,
-  wranglerArguments,
 } from "../../scripts/lib/local-endpoint.ts";
 import { OwnerBrowser } from "../../scripts/lib/owner-browser.ts";
 import { ownerLink } from "../../scripts/lib/owner-link.ts";
-import { ended, run } from "../../scripts/lib/processes.ts";
+import { ended } from "../../scripts/lib/processes.ts";
 import { systemClock, systemRandom } from "../../src/protocol/ports.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -44,7 +44,7 @@ export async function startTestEndpoint(): Promise<TestEndpoint> {
   const place: EndpointPlace = { root: ROOT, state, port: await freePort() };
   await prepareEndpoint(place);
   const link = await ownerLink({ name: "Owner" }, { clock: systemClock, random: systemRandom });
-  await execute(place, link.sql);
+  await executeSql(place, link.sql);
   let running: LocalEndpoint | undefined = await startEndpoint(place, { ownGroup: true });
   const { url } = running;
   const owner = new OwnerBrowser(url);
@@ -61,7 +61,7 @@ export async function startTestEndpoint(): Promise<TestEndpoint> {
     state,
     owner,
     accountId: link.account_id,
-    sql: (...statements) => execute(place, statements),
+    sql: (...statements) => executeSql(place, statements),
     kill9,
     async restart() {
       await running?.stop();
@@ -73,15 +73,6 @@ export async function startTestEndpoint(): Promise<TestEndpoint> {
       rmSync(state, { recursive: true, force: true, maxRetries: 5 });
     },
   };
-}
-
-async function execute(place: EndpointPlace, statements: readonly string[]): Promise<void> {
-  const file = join(place.state, "statements.sql");
-  writeFileSync(file, `${statements.join(";\n")};\n`);
-  await run("wrangler", ["d1", "execute", "DB", ...wranglerArguments(place), "--yes", "--file", file], {
-    cwd: place.root,
-    env: { ...process.env, WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", CI: "true" },
-  });
 }
 
 /** A port of the loopback interface that nobody listens on. */

@@ -1,8 +1,8 @@
-import { and, asc, eq, inArray, isNull, notInArray, sql } from "drizzle-orm";
+import { and, asc, eq, gt, inArray, isNull, lt, notInArray, sql } from "drizzle-orm";
 import type { Database, Statement } from "./client.ts";
 import { won } from "./client.ts";
 import { accountAccessBump } from "./projects.ts";
-import { agentProjects, agents, projects } from "./schema.ts";
+import { agentProjects, agents, oauthStore, projects, refreshAnswers } from "./schema.ts";
 
 export interface Connection {
   accountId: string;
@@ -112,15 +112,15 @@ export function agentRevocation(
 
 /** The statements that end every grant of a client for an account, with its tokens and refresh answers. */
 export function grantDeletions(db: Database, accountId: string, clientId: string): Statement[] {
-  const range = (kind: string) => sql`key > ${`${kind}:${accountId}:`} AND key < ${`${kind}:${accountId};`}`;
+  const ofAccount = (kind: string) =>
+    and(gt(oauthStore.key, `${kind}:${accountId}:`), lt(oauthStore.key, `${kind}:${accountId};`));
+  const clientAt = (path: string) => sql`json_extract(${oauthStore.value}, ${path}) = ${clientId}`;
   return [
-    db.run(
-      sql`DELETE FROM oauth_store WHERE ${range("token")} AND json_extract(value, '$.grant.clientId') = ${clientId}`,
-    ),
-    db.run(
-      sql`DELETE FROM oauth_store WHERE ${range("grant")} AND json_extract(value, '$.clientId') = ${clientId}`,
-    ),
-    db.run(sql`DELETE FROM refresh_answers WHERE account_id = ${accountId} AND client_id = ${clientId}`),
+    db.delete(oauthStore).where(and(ofAccount("token"), clientAt("$.grant.clientId"))),
+    db.delete(oauthStore).where(and(ofAccount("grant"), clientAt("$.clientId"))),
+    db
+      .delete(refreshAnswers)
+      .where(and(eq(refreshAnswers.account_id, accountId), eq(refreshAnswers.client_id, clientId))),
   ];
 }
 

@@ -26,7 +26,8 @@ export function cancel(
   const asked = cancelled || askToStop(scope, agent_id, command_id);
   const row = ownCommand(scope, agent_id, command_id);
   if (!row) return undefined;
-  const stopping = asked || ((row.state === "running" || row.state === "lost") && row.cancel_requested_at);
+  const open = row.state === "running" || row.state === "lost";
+  const stopping = asked || (open && row.cancel_requested_at !== null);
   return {
     cancel: cancelled ? "cancelled" : stopping ? "cancelling" : "already_finished",
     run: viewRun(scope, row),

@@ -16,6 +16,8 @@ interface AddOptions {
   slug?: string;
   name?: string;
   description?: string;
+  folder: string[];
+  writeFolder: string[];
 }
 
 export function addGraph(program: Command, run: RunCommand): void {
@@ -26,6 +28,13 @@ export function addGraph(program: Command, run: RunCommand): void {
     .option("--slug <slug>", "its short name: words of a-z and 0-9 joined by -")
     .option("--name <name>", "in place of the name in the file")
     .option("--description <text>", "in place of the description in the file")
+    .option("--folder <folder>", "let it read in this folder; may be given again", collect, [])
+    .option(
+      "--write-folder <folder>",
+      "let it read and write in this folder; may be given again",
+      collect,
+      [],
+    )
     .action((file: string, options: AddOptions) => run((context) => add(context, file, options)));
   graph
     .command("list", { isDefault: true })
@@ -38,11 +47,16 @@ export function addGraph(program: Command, run: RunCommand): void {
     .action((name: string) => run((context) => remove(context, name)));
 }
 
+const collect = (value: string, earlier: string[]): string[] => [...earlier, resolve(value)];
+
 async function add(context: Context, file: string, options: AddOptions): Promise<ExitName> {
   const { store, terminal } = context;
   const path = resolve(file);
   if (!statSync(path, { throwIfNoEntry: false })?.isFile())
     throw new CommandError("usage", `There is no file ${path}.`);
+  for (const folder of [...options.folder, ...options.writeFolder])
+    if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+      throw new CommandError("usage", `There is no folder ${folder}.`);
   const slug = options.slug ?? slugOf(path);
   const description = await engineFor(context).describe({ slug, path });
   if (!description.ok)
@@ -63,6 +77,8 @@ async function add(context: Context, file: string, options: AddOptions): Promise
     throw new CommandError("usage", `${path} cannot be saved. ${METADATA_RULES}`);
   if (known) store.graphs.update(graph);
   else store.graphs.add(graph);
+  for (const folder of options.folder) store.settings.grantFolder(graph.graph_session_id, folder, false);
+  for (const folder of options.writeFolder) store.settings.grantFolder(graph.graph_session_id, folder, true);
   terminal.say(`${known ? "Updated" : "Added"} ${slug}. Share it with \`graph-relay share ${slug}\`.`);
   return "done";
 }

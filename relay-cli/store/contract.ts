@@ -1,5 +1,6 @@
 import type { Completion } from "../../src/protocol/completion.ts";
 import type { EngineEvent, RunOutcome } from "../engine/contract.ts";
+import type { GraphSettings } from "../engine/settings.ts";
 
 /**
  * The laptop's memory: one SQLite file behind this interface. Every method is synchronous and durable when
@@ -15,6 +16,7 @@ export interface Store {
   readonly outbox: OutboxStore;
   readonly history: HistoryStore;
   readonly calls: CallStore;
+  readonly settings: SettingsStore;
   close(): void;
 }
 
@@ -227,4 +229,16 @@ export interface CallStore {
 export interface AgentLogin {
   client: string | null;
   tokens: string | null;
+}
+
+/** What the owner set for each Graph. */
+export interface SettingsStore {
+  /** What was set; what is left out takes its default. */
+  of(graphSessionId: string): Partial<GraphSettings>;
+  /** Lets a Graph's tools reach into a folder. `path` is absolute. */
+  grantFolder(graphSessionId: string, path: string, write: boolean): void;
+  revokeFolder(graphSessionId: string, path: string): boolean;
+  setApproval(graphSessionId: string, tool: string, setting: GraphSettings["approvals"][string]): void;
+  /** Sets limits, in place of those set before under the same names. */
+  setLimits(graphSessionId: string, limits: Partial<Omit<GraphSettings, "folders" | "approvals">>): void;
 }

@@ -6,6 +6,7 @@ import { graphStore } from "./graphs.ts";
 import { historyStore } from "./history.ts";
 import { outboxStore } from "./outbox.ts";
 import { projectStore } from "./projects.ts";
+import { settingsStore } from "./settings.ts";
 import type { Sql } from "./sql.ts";
 
 /** The store over migrated tables. */
@@ -18,6 +19,7 @@ export function createStore(sql: Sql): Store {
     outbox: outboxStore(sql),
     history: historyStore(sql),
     calls: callStore(sql),
+    settings: settingsStore(sql),
     close: () => sql.close(),
   };
 }

@@ -95,6 +95,7 @@ CREATE TABLE `projects` (
 );
 --> statement-breakpoint
 CREATE INDEX `projects_by_account` ON `projects` (`account_id`,`created_at`);--> statement-breakpoint
+CREATE INDEX `projects_behind` ON `projects` (`id`) WHERE access_applied < access_version;--> statement-breakpoint
 CREATE TABLE `refresh_answers` (
 	`token_hash` text PRIMARY KEY NOT NULL,
 	`account_id` text NOT NULL,

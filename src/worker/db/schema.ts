@@ -1,3 +1,4 @@
+import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
 // D1 enforces foreign keys always. None cascades: on D1 a table rebuilt by a migration would take its
@@ -26,7 +27,11 @@ export const projects = sqliteTable(
     created_at: integer().notNull(),
     disabled_at: integer(),
   },
-  (t) => [index("projects_by_account").on(t.account_id, t.created_at)],
+  (t) => [
+    index("projects_by_account").on(t.account_id, t.created_at),
+    /** The few whose object is to be told, for the sweep. */
+    index("projects_behind").on(t.id).where(sql`access_applied < access_version`),
+  ],
 );
 
 export const devices = sqliteTable(

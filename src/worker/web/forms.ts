@@ -52,8 +52,8 @@ export function formActionFor(redirectUri: string): string {
 export function displayText(value: string, max = 80): string {
   const line = value
     .toWellFormed()
-    .replace(/[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]/gu, "")
     .replace(/\s+/g, " ")
+    .replace(/[\p{Cc}\p{Cf}\p{Co}]/gu, "")
     .trim();
   const characters = [...line];
   return characters.length > max ? `${characters.slice(0, max - 1).join("")}…` : line;

@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { drizzle } from "drizzle-orm/durable-sqlite";
+import type { QueueHost } from "../../src/durable/effects.ts";
 import { type MigratedStorage, type MigrationBundle, migrate } from "../../src/durable/migrate.ts";
 import { Queue } from "../../src/durable/queue.ts";
-import type { Db, QueueHost } from "../../src/durable/scope.ts";
+import type { Db } from "../../src/durable/scope.ts";
 import type { Clock } from "../../src/protocol/ports.ts";
 
 const MIGRATIONS = new URL("../../src/durable/migrations/", import.meta.url);

@@ -18,16 +18,12 @@ export async function signInAgent(
   endpoint: TestEndpoint,
   { name = "Test agent", scope = "osfoundry:read osfoundry:run" }: { name?: string; scope?: string } = {},
 ): Promise<SignedIn> {
-  const registered = (await postJson(`${endpoint.url}/register`, {
-    client_name: name,
-    redirect_uris: [REDIRECT],
-    token_endpoint_auth_method: "none",
-  })) as { client_id: string };
+  const client_id = await registerClient(endpoint, name, REDIRECT);
   const verifier = randomBytes(32).toString("base64url");
   const authorize = new URL("/authorize", endpoint.url);
   authorize.search = new URLSearchParams({
     response_type: "code",
-    client_id: registered.client_id,
+    client_id,
     redirect_uri: REDIRECT,
     scope,
     state: "s",
@@ -42,7 +38,7 @@ export async function signInAgent(
     method: "POST",
     body: new URLSearchParams({
       grant_type: "authorization_code",
-      client_id: registered.client_id,
+      client_id,
       redirect_uri: REDIRECT,
       code,
       code_verifier: verifier,
@@ -51,15 +47,24 @@ export async function signInAgent(
   });
   if (!response.ok) throw new Error(`No token: ${response.status} ${await response.text()}`);
   const tokens = (await response.json()) as { access_token: string; refresh_token: string };
-  return { client_id: registered.client_id, ...tokens };
+  return { client_id, ...tokens };
 }
 
-async function postJson(url: string, body: unknown): Promise<unknown> {
-  const response = await fetch(url, {
+/** Registers a public client (RFC 7591); the answer is its id. */
+export async function registerClient(
+  endpoint: TestEndpoint,
+  name: string,
+  redirect: string,
+): Promise<string> {
+  const response = await fetch(`${endpoint.url}/register`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
+    body: JSON.stringify({
+      client_name: name,
+      redirect_uris: [redirect],
+      token_endpoint_auth_method: "none",
+    }),
   });
-  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
-  return response.json();
+  if (!response.ok) throw new Error(`Registration answered ${response.status}: ${await response.text()}`);
+  return ((await response.json()) as { client_id: string }).client_id;
 }

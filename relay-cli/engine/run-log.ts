@@ -5,8 +5,8 @@ import { ENGINE_LIMITS } from "./limits.ts";
 /** Passes a run's log on within bounds, and says at the end what was left out. */
 export interface RunLog {
   line(text: string): void;
-  /** Raw output of the process; a line may come in pieces. */
-  output(bytes: Uint8Array): void;
+  /** Takes the raw output of one stream; a line may come in pieces. */
+  output(): (bytes: Uint8Array) => void;
   end(): void;
 }
 
@@ -18,8 +18,7 @@ export function createRunLog(emit: (event: EngineEvent) => void): RunLog {
   let lines = 0;
   let characters = 0;
   let dropped = 0;
-  let partial = "";
-  const utf8 = new TextDecoder();
+  const ends: (() => void)[] = [];
 
   const line = (text: string): void => {
     const cut = cutText(text.replace(CONTROL, "\ufffd").toWellFormed(), ENGINE_LIMITS.logLineCharacters);
@@ -33,14 +32,20 @@ export function createRunLog(emit: (event: EngineEvent) => void): RunLog {
   };
   return {
     line,
-    output(bytes) {
-      const pieces = (partial + utf8.decode(bytes, { stream: true })).split("\n");
-      partial = cutText(pieces.pop() ?? "", ENGINE_LIMITS.logLineCharacters);
-      for (const piece of pieces) line(piece.endsWith("\r") ? piece.slice(0, -1) : piece);
+    output() {
+      const utf8 = new TextDecoder();
+      let partial = "";
+      ends.push(() => {
+        if (partial !== "") line(partial);
+      });
+      return (bytes) => {
+        const pieces = (partial + utf8.decode(bytes, { stream: true })).split("\n");
+        partial = cutText(pieces.pop() ?? "", ENGINE_LIMITS.logLineCharacters);
+        for (const piece of pieces) line(piece.endsWith("\r") ? piece.slice(0, -1) : piece);
+      };
     },
     end() {
-      if (partial !== "") line(partial);
-      partial = "";
+      for (const endStream of ends) endStream();
       if (dropped > 0) emit({ type: "log", line: `(${dropped} more lines were written and not kept)` });
     },
   };

@@ -86,6 +86,7 @@ export async function runJob(ports: EnginePorts, guard: Guard, job: Job): Promis
   let meta: Json | undefined;
   let fault: string | undefined;
   let errorTail = "";
+  const errorOutput = log.output();
   const timers: (() => void)[] = [];
   const later = (ms: number, fn: () => void): void => void timers.push(clock.after(ms, fn));
 
@@ -141,12 +142,12 @@ export async function runJob(ports: EnginePorts, guard: Guard, job: Job): Promis
   const { stdout, stderr } = group.child;
   const readers = [
     { stream: channel, on: onBytes },
-    { stream: stdout, on: log.output },
+    { stream: stdout, on: log.output() },
     {
       stream: stderr,
       on: (bytes: Uint8Array): void => {
         errorTail = (errorTail + Buffer.from(bytes).toString("latin1")).slice(-8_000);
-        log.output(bytes);
+        errorOutput(bytes);
       },
     },
   ].flatMap(({ stream, on }) =>

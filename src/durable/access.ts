@@ -2,7 +2,7 @@ import { and, type inArray, isNull, notInArray, sql } from "drizzle-orm";
 import type { CancelReason } from "../protocol/errors.ts";
 import type { ProjectAccess } from "./contract.ts";
 import { agents, commands, devices } from "./schema.ts";
-import { type Db, ending, inState, type Scope } from "./scope.ts";
+import { type Db, inState, keptUntil, type Scope } from "./scope.ts";
 
 /** Takes over a newer version; `false` if the one held is as new. */
 export function takeVersion(db: Db, access: ProjectAccess): boolean {
@@ -48,16 +48,16 @@ export function takeLists(scope: Scope, access: ProjectAccess): void {
 }
 
 function cancelQueued(scope: Scope, gone: ReturnType<typeof inArray>, reason: CancelReason): void {
-  const end = ending(scope);
+  const kept_until = keptUntil(scope);
   const cancelled = scope.db
     .update(commands)
-    .set({ state: "cancelled", reason, ...end })
+    .set({ state: "cancelled", reason, finished_at: scope.now, kept_until })
     .where(and(inState("queued"), gone))
     .returning({ id: commands.command_id })
     .all();
   for (const { id } of cancelled) {
     scope.effects.changed(id);
-    scope.effects.due(end.kept_until);
+    scope.effects.due(kept_until);
   }
 }
 

@@ -1,41 +1,79 @@
-import { and, eq, or, type SQL, sql } from "drizzle-orm";
-import type { Completion } from "../protocol/completion.ts";
+import { and, eq, or, sql } from "drizzle-orm";
 import type { CompleteResponse } from "../protocol/relay-api.ts";
 import type { CommandState } from "../protocol/states.ts";
 import type { Answer, CompleteCall } from "./contract.ts";
 import { noteSign, refusal } from "./devices.ts";
 import { commands, keptOut, payloads } from "./schema.ts";
-import { ending, inState, ofDevice, type Scope } from "./scope.ts";
+import { ENDS, given, inState, keptUntil, ofDevice, type Scope, statements } from "./scope.ts";
+
+const askedToStop = sql`${commands.cancel_requested_at} is not null`;
+const ended = { seq: commands.seq, status: commands.state };
+
+const to = statements((db) => ({
+  /**
+   * running or lost → outcome, for the attempt that started it. A run that was told to stop ends
+   * `cancelled` whatever came of it; the record then says that it had finished first.
+   */
+  end: db
+    .update(commands)
+    .set({
+      state: sql`case when ${askedToStop} then 'cancelled' else ${given("status")} end`,
+      finished_before_stop: sql`${given("finished_before_stop")} or (${askedToStop} and ${given("status")} <> 'cancelled')`,
+      late: inState("lost"),
+      ...ENDS,
+    })
+    .where(
+      and(ofDevice, or(inState("running"), inState("lost")), eq(commands.attempt_id, given("attempt_id"))),
+    )
+    .returning(ended)
+    .prepare(),
+  /** queued → cancelled: the owner's consent was withdrawn before the start. */
+  withdraw: db
+    .update(commands)
+    .set({ state: "cancelled", attempt_id: given("attempt_id"), ...ENDS })
+    .where(and(ofDevice, inState("queued"), sql`${given("status")} = 'cancelled'`))
+    .returning(ended)
+    .prepare(),
+  storeOutcome: db
+    .update(payloads)
+    .set({ outcome_json: given("outcome_json") })
+    .where(eq(payloads.seq, given("seq")))
+    .prepare(),
+  standing: db
+    .select({ ...ended, attempt_id: commands.attempt_id, outcome_json: payloads.outcome_json })
+    .from(commands)
+    .innerJoin(payloads, eq(payloads.seq, commands.seq))
+    .where(ofDevice)
+    .prepare(),
+}));
 
 /** Records how a run ended (the table of design section 3). Every answer but a refusal means: do not send it again. */
 export function complete(scope: Scope, call: CompleteCall): Answer<CompleteResponse> {
-  if (!noteSign(scope, call.device_id)) return refusal("device_removed");
-  const own = ofDevice(scope, call.device_id, call.command_id);
-  const outcome_json = JSON.stringify(call.completion);
+  const { device_id, command_id, completion } = call;
+  if (!noteSign(scope, device_id)) return refusal("device_removed");
   const attempt_id = call.attempt_id ?? null;
-  const won =
-    endRun(scope, own, attempt_id, call.completion) ?? withdraw(scope, own, attempt_id, call.completion);
+  const outcome_json = JSON.stringify(completion);
+  const values = {
+    device_id,
+    command_id,
+    attempt_id,
+    status: completion.status,
+    finished_before_stop: completion.finished_before_stop ? 1 : 0,
+    now: scope.now,
+    kept_until: keptUntil(scope),
+  };
+  const won = to(scope).end.get(values) ?? to(scope).withdraw.get(values);
   if (won) {
-    scope.db.update(payloads).set({ outcome_json }).where(eq(payloads.seq, won.seq)).run();
-    scope.effects.changed(call.command_id);
-    scope.effects.due(ending(scope).kept_until);
+    to(scope).storeOutcome.run({ seq: won.seq, outcome_json });
+    scope.effects.changed(command_id);
+    scope.effects.due(values.kept_until);
     return recorded("stored", won.status);
   }
-  const standing = scope.db
-    .select({
-      seq: commands.seq,
-      status: commands.state,
-      attempt_id: commands.attempt_id,
-      outcome_json: payloads.outcome_json,
-    })
-    .from(commands)
-    .innerJoin(payloads, eq(payloads.seq, commands.seq))
-    .where(own)
-    .get();
+  const standing = to(scope).standing.get(values);
   if (!standing) return refusal("command_not_found");
   if (standing.outcome_json === outcome_json && standing.attempt_id === attempt_id)
     return recorded("already_stored", standing.status);
-  keepOut(scope, standing.seq, attempt_id, call.completion);
+  keepOut(scope, standing.seq, call);
   return recorded("kept_out", standing.status);
 }
 
@@ -44,45 +82,12 @@ const recorded = (record: CompleteResponse["record"], status: CommandState): Ans
   value: { record, status },
 });
 
-const ended = { seq: commands.seq, status: commands.state };
-
-/**
- * running or lost → outcome, for the attempt that started it. A run that was told to stop ends `cancelled`
- * whatever came of it; the record then says that it had finished first.
- */
-function endRun(scope: Scope, own: SQL | undefined, attempt_id: string | null, completion: Completion) {
-  if (attempt_id === null) return undefined;
-  const { status, finished_before_stop = false } = completion;
-  const asked = sql`${commands.cancel_requested_at} is not null`;
-  return scope.db
-    .update(commands)
-    .set({
-      state: sql`case when ${asked} then 'cancelled' else ${status} end`,
-      finished_before_stop: sql`${finished_before_stop ? 1 : 0} or (${asked} and ${status} <> 'cancelled')`,
-      late: sql`${inState("lost")}`,
-      ...ending(scope),
-    })
-    .where(and(own, or(inState("running"), inState("lost")), eq(commands.attempt_id, attempt_id)))
-    .returning(ended)
-    .get();
-}
-
-/** queued → cancelled: the owner's consent was withdrawn before the start. */
-function withdraw(scope: Scope, own: SQL | undefined, attempt_id: string | null, completion: Completion) {
-  if (completion.status !== "cancelled") return undefined;
-  return scope.db
-    .update(commands)
-    .set({ state: "cancelled", attempt_id, ...ending(scope) })
-    .where(and(own, inState("queued")))
-    .returning(ended)
-    .get();
-}
-
 /** What is not the command's outcome leaves a note; the relay's own history has all of it. */
-function keepOut({ db, now }: Scope, seq: number, attempt_id: string | null, completion: Completion): void {
+function keepOut({ db, now }: Scope, seq: number, { attempt_id = null, completion }: KeptOut): void {
   const note = { last_at: now, attempt_id, execution_id: completion.execution_id, status: completion.status };
   db.insert(keptOut)
     .values({ seq, times: 1, ...note })
     .onConflictDoUpdate({ target: keptOut.seq, set: { ...note, times: sql`${keptOut.times} + 1` } })
     .run();
 }
+type KeptOut = { attempt_id?: string | null } & Pick<CompleteCall, "completion">;

@@ -1,29 +1,36 @@
-import { and, eq, isNull, lte, or, type SQL } from "drizzle-orm";
-import type { CommandState } from "../protocol/states.ts";
+import { and, eq, isNull, lte, or } from "drizzle-orm";
 import type { DeviceRefusal } from "./contract.ts";
-import { commands, devices } from "./schema.ts";
-import type { Scope } from "./scope.ts";
+import { devices } from "./schema.ts";
+import { given, type Scope, statements } from "./scope.ts";
 
 /** A lasting note of a device is renewed no more often than this: a running command gives a sign every 3 s. */
 const NOTE_EVERY = 30_000;
 
-export const refusal = (error: DeviceRefusal["error"]): DeviceRefusal => ({ ok: false, error });
+const thisDevice = eq(devices.device_id, given("device_id"));
+
+const to = statements((db) => ({
+  note: db
+    .update(devices)
+    .set({ last_seen_at: given("now") })
+    .where(
+      and(thisDevice, or(isNull(devices.last_seen_at), lte(devices.last_seen_at, given("noted_before")))),
+    )
+    .returning({ id: devices.device_id })
+    .prepare(),
+  find: db.select({ id: devices.device_id }).from(devices).where(thisDevice).prepare(),
+}));
 
 /** Notes that the device is there. `false`: it is not on the list. */
-export function noteSign({ db, now, presences }: Scope, device_id: string): boolean {
-  const own = eq(devices.device_id, device_id);
-  const noted = db
-    .update(devices)
-    .set({ last_seen_at: now })
-    .where(and(own, or(isNull(devices.last_seen_at), lte(devices.last_seen_at, now - NOTE_EVERY))))
-    .returning({ id: devices.device_id })
-    .get();
-  const listed = noted ?? db.select({ id: devices.device_id }).from(devices).where(own).get();
-  if (listed) presences.note(device_id, now);
+export function noteSign(scope: Scope, device_id: string): boolean {
+  const { now } = scope;
+  const noted = to(scope).note.get({ device_id, now, noted_before: now - NOTE_EVERY });
+  const listed = noted ?? to(scope).find.get({ device_id });
+  if (listed) scope.presences.note(device_id, now);
   return listed !== undefined;
 }
 
-/** The state of one command; `undefined` if there is none such. */
-export function stateOf({ db }: Scope, which: SQL | undefined): CommandState | undefined {
-  return db.select({ state: commands.state }).from(commands).where(which).get()?.state;
-}
+/** Whether the device is on the object's list. */
+export const isDevice = (scope: Scope, device_id: string): boolean =>
+  to(scope).find.get({ device_id }) !== undefined;
+
+export const refusal = (error: DeviceRefusal["error"]): DeviceRefusal => ({ ok: false, error });

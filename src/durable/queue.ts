@@ -1,15 +1,20 @@
 import { DEFAULT_SETTINGS, type ProjectSettings } from "../protocol/limits.ts";
 import type { Clock } from "../protocol/ports.ts";
 import { takeLists, takeVersion } from "./access.ts";
-import * as agentCalls from "./agent-calls.ts";
+import { cancel, getRun, presence } from "./agent-calls.ts";
+import { claimKey, releaseKey } from "./claims.ts";
 import { complete } from "./complete.ts";
 import type { ProjectAccess, ProjectQueueApi } from "./contract.ts";
-import * as deviceCalls from "./device-calls.ts";
-import * as keys from "./keys.ts";
+import { Effects, type QueueHost } from "./effects.ts";
+import { enqueue } from "./enqueue.ts";
 import { Presences } from "./presence.ts";
+import { control, start } from "./running.ts";
 import { meta } from "./schema.ts";
-import { type Db, Effects, type QueueHost, type Scope } from "./scope.ts";
+import { type Db, type Scope, statements } from "./scope.ts";
+import { storeDigest, sync } from "./sync.ts";
 import { applyTime, nextDue, purge } from "./time.ts";
+
+const stored = statements((db) => db.select({ settings: meta.settings }).from(meta).prepare());
 
 type Call<K extends keyof ProjectQueueApi> = (
   request: Parameters<ProjectQueueApi[K]>[0],
@@ -40,21 +45,18 @@ export class Queue {
     });
   }
 
-  readonly enqueue: Call<"enqueue"> = (request) => this.#call((scope) => keys.enqueue(scope, request));
-  readonly claimKey: Call<"claimKey"> = (request) => this.#call((scope) => keys.claimKey(scope, request));
-  readonly releaseKey: Call<"releaseKey"> = (request) =>
-    this.#call((scope) => keys.releaseKey(scope, request));
+  readonly enqueue: Call<"enqueue"> = (request) => this.#call((scope) => enqueue(scope, request));
+  readonly claimKey: Call<"claimKey"> = (request) => this.#call((scope) => claimKey(scope, request));
+  readonly releaseKey: Call<"releaseKey"> = (request) => this.#call((scope) => releaseKey(scope, request));
   /** Answers at once; waiting is the host's. */
   readonly getRun = (request: { agent_id: string; command_id: string }) =>
-    this.#call((scope) => agentCalls.getRun(scope, request));
-  readonly cancel: Call<"cancel"> = (request) => this.#call((scope) => agentCalls.cancel(scope, request));
-  readonly presence: Call<"presence"> = (request) =>
-    this.#call((scope) => agentCalls.presence(scope, request));
-  readonly sync: Call<"sync"> = (request) => this.#call((scope) => deviceCalls.sync(scope, request));
-  readonly storeDigest: Call<"storeDigest"> = (request) =>
-    this.#call((scope) => deviceCalls.storeDigest(scope, request));
-  readonly start: Call<"start"> = (request) => this.#call((scope) => deviceCalls.start(scope, request));
-  readonly control: Call<"control"> = (request) => this.#call((scope) => deviceCalls.control(scope, request));
+    this.#call((scope) => getRun(scope, request));
+  readonly cancel: Call<"cancel"> = (request) => this.#call((scope) => cancel(scope, request));
+  readonly presence: Call<"presence"> = (request) => this.#call((scope) => presence(scope, request));
+  readonly sync: Call<"sync"> = (request) => this.#call((scope) => sync(scope, request));
+  readonly storeDigest: Call<"storeDigest"> = (request) => this.#call((scope) => storeDigest(scope, request));
+  readonly start: Call<"start"> = (request) => this.#call((scope) => start(scope, request));
+  readonly control: Call<"control"> = (request) => this.#call((scope) => control(scope, request));
   readonly complete: Call<"complete"> = (request) => this.#call((scope) => complete(scope, request));
 
   /** What the alarm does: what time has done, and one bounded batch of deletions. Arm it again at `nextAlarm`. */
@@ -91,7 +93,7 @@ export class Queue {
   }
 
   #settings(): ProjectSettings {
-    const row = this.#db.select({ settings: meta.settings }).from(meta).get();
+    const row = stored({ db: this.#db }).get();
     if (!row) throw new Error("the queue was not told who may use it");
     // A setting that is newer than what is stored has its default.
     return { ...DEFAULT_SETTINGS, ...JSON.parse(row.settings) };

@@ -1,9 +1,66 @@
 import { and, asc, inArray, isNotNull, lte, min, sql } from "drizzle-orm";
 import { commands, keptOut, keyClaims, payloads } from "./schema.ts";
-import { type Db, inState, type Scope } from "./scope.ts";
+import { type Db, given, inState, type Scope, statements } from "./scope.ts";
 
 /** Records deleted by one alarm; the next follows at once. About five rows each. */
 const PURGE_BATCH = 200;
+
+const ended = { id: commands.command_id, kept_until: commands.kept_until };
+
+const to = statements((db) => ({
+  expire: db
+    .update(commands)
+    .set({
+      state: "expired",
+      finished_at: sql`${commands.expires_at}`,
+      kept_until: sql`${commands.expires_at} + ${given("retention")}`,
+    })
+    .where(and(inState("queued"), lte(commands.expires_at, given("now"))))
+    .returning(ended)
+    .prepare(),
+  lose: db
+    .update(commands)
+    .set({
+      state: "lost",
+      finished_at: sql`${commands.lease_until}`,
+      kept_until: sql`${commands.lease_until} + ${given("retention")}`,
+    })
+    .where(and(inState("running"), lte(commands.lease_until, given("now"))))
+    .returning(ended)
+    .prepare(),
+  findOver: db
+    .select({ seq: commands.seq })
+    .from(commands)
+    .where(lte(commands.kept_until, given("now")))
+    .orderBy(asc(commands.kept_until))
+    .limit(PURGE_BATCH)
+    .prepare(),
+  dropClaims: db
+    .delete(keyClaims)
+    .where(
+      sql`rowid in ${db
+        .select({ id: sql`rowid` })
+        .from(keyClaims)
+        .where(lte(keyClaims.kept_until, given("now")))
+        .limit(PURGE_BATCH)}`,
+    )
+    .prepare(),
+  nextDue: [
+    db
+      .select({ at: min(commands.expires_at) })
+      .from(commands)
+      .where(inState("queued")),
+    db
+      .select({ at: min(commands.lease_until) })
+      .from(commands)
+      .where(inState("running")),
+    db
+      .select({ at: min(commands.kept_until) })
+      .from(commands)
+      .where(isNotNull(commands.kept_until)),
+    db.select({ at: min(keyClaims.kept_until) }).from(keyClaims),
+  ].map((query) => query.prepare()),
+}));
 
 /**
  * What time has done by now, done before every call, since an alarm may be late: queued → expired at
@@ -11,54 +68,22 @@ const PURGE_BATCH = 200;
  * as they were due, not as they were noticed. The caps on queued commands bound what there is to do.
  */
 export function applyTime(scope: Scope): void {
-  const { db, now, settings } = scope;
-  const retention = settings.retention_seconds * 1000;
-  const ended = { id: commands.command_id, kept_until: commands.kept_until };
-  const expired = db
-    .update(commands)
-    .set({
-      state: "expired",
-      finished_at: sql`${commands.expires_at}`,
-      kept_until: sql`${commands.expires_at} + ${retention}`,
-    })
-    .where(and(inState("queued"), lte(commands.expires_at, now)))
-    .returning(ended)
-    .all();
-  const lost = db
-    .update(commands)
-    .set({
-      state: "lost",
-      finished_at: sql`${commands.lease_until}`,
-      kept_until: sql`${commands.lease_until} + ${retention}`,
-    })
-    .where(and(inState("running"), lte(commands.lease_until, now)))
-    .returning(ended)
-    .all();
-  for (const { id, kept_until } of [...expired, ...lost]) {
+  const values = { now: scope.now, retention: scope.settings.retention_seconds * 1000 };
+  for (const { id, kept_until } of [...to(scope).expire.all(values), ...to(scope).lose.all(values)]) {
     scope.effects.changed(id);
-    scope.effects.due(kept_until ?? now);
+    scope.effects.due(kept_until ?? scope.now);
   }
 }
 
 /** Deletes one batch of the records and claims that are past their time. */
-export function purge({ db, now }: Scope): void {
-  const due = db
-    .select({ seq: commands.seq })
-    .from(commands)
-    .where(lte(commands.kept_until, now))
-    .orderBy(asc(commands.kept_until))
-    .limit(PURGE_BATCH)
-    .all();
+export function purge(scope: Scope): void {
+  const { now } = scope;
+  const over = to(scope).findOver.all({ now });
   deleteRecords(
-    db,
-    due.map((row) => row.seq),
+    scope.db,
+    over.map((row) => row.seq),
   );
-  const claims = db
-    .select({ id: sql`rowid` })
-    .from(keyClaims)
-    .where(lte(keyClaims.kept_until, now))
-    .limit(PURGE_BATCH);
-  db.delete(keyClaims).where(sql`rowid in ${claims}`).run();
+  to(scope).dropClaims.run({ now });
 }
 
 /** Deletes commands with all that belongs to them. */
@@ -73,25 +98,6 @@ export function deleteRecords(db: Db, seqs: readonly number[]): void {
 
 /** When time next changes something, or `null` if nothing waits for it. */
 export function nextDue(db: Db): number | null {
-  const queued = db
-    .select({ at: min(commands.expires_at) })
-    .from(commands)
-    .where(inState("queued"))
-    .get();
-  const running = db
-    .select({ at: min(commands.lease_until) })
-    .from(commands)
-    .where(inState("running"))
-    .get();
-  const kept = db
-    .select({ at: min(commands.kept_until) })
-    .from(commands)
-    .where(isNotNull(commands.kept_until))
-    .get();
-  const claimed = db
-    .select({ at: min(keyClaims.kept_until) })
-    .from(keyClaims)
-    .get();
-  const times = [queued, running, kept, claimed].flatMap((row) => row?.at ?? []);
+  const times = to({ db }).nextDue.flatMap((query) => query.get()?.at ?? []);
   return times.length === 0 ? null : Math.min(...times);
 }

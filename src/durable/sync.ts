@@ -1,0 +1,73 @@
+import { and, asc, eq, lt } from "drizzle-orm";
+import { LIMITS } from "../protocol/limits.ts";
+import type { DeviceRefusal, SyncAnswer, SyncCall } from "./contract.ts";
+import { refusal } from "./devices.ts";
+import { agents, commands, devices, payloads } from "./schema.ts";
+import { given, inState, type Scope, statements } from "./scope.ts";
+
+const thisDevice = eq(devices.device_id, given("device_id"));
+
+const to = statements((db) => ({
+  find: db.select().from(devices).where(thisDevice).prepare(),
+  noteToken: db
+    .update(devices)
+    .set({ token_issued_at: given("token_issued_at"), last_seen_at: given("now") })
+    .where(and(thisDevice, lt(devices.token_issued_at, given("token_issued_at"))))
+    .prepare(),
+  storeDigest: db
+    .update(devices)
+    .set({ sessions_digest: given("sessions_digest") })
+    .where(thisDevice)
+    .returning({ id: devices.device_id })
+    .prepare(),
+  listQueued: db
+    .select({
+      command_id: commands.command_id,
+      graph_session_id: commands.graph_session_id,
+      slug: commands.slug,
+      arguments_json: payloads.arguments_json,
+      agent_name: agents.name,
+      queued_at: commands.queued_at,
+      expires_at: commands.expires_at,
+    })
+    .from(commands)
+    .innerJoin(payloads, eq(payloads.seq, commands.seq))
+    .innerJoin(agents, eq(agents.agent_id, commands.agent_id))
+    .where(and(inState("queued"), eq(commands.device_id, given("device_id"))))
+    .orderBy(asc(commands.seq))
+    .limit(LIMITS.commandsPerSync)
+    .prepare(),
+}));
+
+/** A device's pass. Writes nothing, unless the device shows a newer token than it did. */
+export function sync(scope: Scope, request: SyncCall): SyncAnswer | DeviceRefusal {
+  const { device_id, token_issued_at } = request;
+  const device = to(scope).find.get({ device_id });
+  if (!device) return refusal("device_removed");
+  scope.presences.note(device_id, scope.now);
+  if (token_issued_at > device.token_issued_at)
+    to(scope).noteToken.run({ device_id, token_issued_at, now: scope.now });
+  return {
+    ok: true,
+    digest_matches: device.sessions_digest === request.sessions_digest,
+    commands: fitting(to(scope).listQueued.all({ device_id })),
+  };
+}
+
+/** As many commands as one answer takes; the next pass brings the rest. */
+function fitting(queued: SyncAnswer["commands"]): SyncAnswer["commands"] {
+  let room = LIMITS.commandsPerSyncCharacters;
+  const end = queued.findIndex((command) => {
+    room -= command.arguments_json.length;
+    return room < 0;
+  });
+  return end === -1 ? queued : queued.slice(0, end);
+}
+
+/** Records which set of sessions D1 holds for the device. */
+export function storeDigest(
+  scope: Scope,
+  request: { device_id: string; sessions_digest: string },
+): { ok: true } | DeviceRefusal {
+  return to(scope).storeDigest.get(request) ? { ok: true } : refusal("device_removed");
+}

@@ -1,18 +1,18 @@
 import { env } from "cloudflare:workers";
-import type { ProjectQueueApi } from "../../src/durable/contract.ts";
-import { newId, newProjectId, newUuid } from "../../src/protocol/ids.ts";
-import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/protocol/limits.ts";
-import { systemClock, systemRandom } from "../../src/protocol/ports.ts";
+import type { ProjectQueueApi } from "../../../src/durable/contract.ts";
+import { newId, newProjectId, newUuid } from "../../../src/protocol/ids.ts";
+import { DEFAULT_SETTINGS, type ProjectSettings } from "../../../src/protocol/limits.ts";
+import { systemClock, systemRandom } from "../../../src/protocol/ports.ts";
 import {
   RELAY_PATH,
   type SessionMetadata,
   type SyncResponse,
   sessionsDigest,
-} from "../../src/protocol/relay-api.ts";
-import type { AgentAuth, AuthFailure, DeviceAuth } from "../../src/worker/auth.ts";
-import { createMcpRoutes, type McpDeps } from "../../src/worker/mcp/index.ts";
-import { boundQueues } from "../../src/worker/queues.ts";
-import { createRelayRoutes } from "../../src/worker/relay-api/index.ts";
+} from "../../../src/protocol/relay-api.ts";
+import type { AgentAuth, AuthFailure, DeviceAuth } from "../../../src/worker/auth.ts";
+import { createMcpRoutes, type McpDeps } from "../../../src/worker/mcp/index.ts";
+import { boundQueues } from "../../../src/worker/queues.ts";
+import { createRelayRoutes } from "../../../src/worker/relay-api/index.ts";
 
 // The endpoint's own routes over real D1 and real objects; only the tokens are stand-ins: a token is the
 // JSON of what it stands for.

@@ -13,7 +13,7 @@ import type { AgentModel } from "./models.ts";
 import type { AgentTool } from "./run-agent.ts";
 
 /** Another try of one request to the model, on network trouble, 429 and 5xx; a Graph's own `retry` stands above it. */
-const REQUEST_RETRIES = 2;
+const REQUEST_RETRIES = 1;
 
 /** What the AI SDK is given for one agent. */
 export interface SdkCall {
@@ -28,9 +28,15 @@ export interface SdkCall {
   onStep(usage: StepUsage): void;
 }
 
+declare global {
+  /** The AI SDK's own switch: its warnings would go to the standard error of whoever has the engine. */
+  var AI_SDK_LOG_WARNINGS: boolean | undefined;
+}
+
 /** Runs an agent on the Vercel AI SDK: the model answers, its tool calls are done, until it is through or out of steps. */
 export async function runSdkAgent(call: SdkCall): Promise<AgentAnswer> {
-  const { generateText, isStepCount, jsonSchema, Output, tool } = await import("ai");
+  const { generateText, isStepCount, jsonSchema, NoObjectGeneratedError, Output, tool } = await import("ai");
+  globalThis.AI_SDK_LOG_WARNINGS = false;
   const { options, prompt, signal } = call;
   const toolCalls: AgentAnswer["toolCalls"] = [];
   const tools: ToolSet = Object.fromEntries(
@@ -52,7 +58,7 @@ export async function runSdkAgent(call: SdkCall): Promise<AgentAnswer> {
     .filter((part) => part !== undefined)
     .join("\n\n");
 
-  const result = await generateText({
+  const { text } = await generateText({
     model: await languageModel(call),
     ...(system === "" ? {} : { instructions: system }),
     prompt,
@@ -67,12 +73,16 @@ export async function runSdkAgent(call: SdkCall): Promise<AgentAnswer> {
         input_tokens: usage.inputTokens ?? estimateTokens(system + prompt),
         output_tokens: usage.outputTokens ?? estimateTokens(text),
       }),
+  }).catch((error: unknown) => {
+    // An answer in a code fence or among words is still an answer; `findJson` finds it.
+    if (NoObjectGeneratedError.isInstance(error) && error.text !== undefined) return { text: error.text };
+    throw error;
   });
-  if (schema === undefined) return { text: result.text, toolCalls };
-  const object = findJson(result.text);
+  if (schema === undefined) return { text, toolCalls };
+  const object = findJson(text);
   if (object === undefined)
     throw new EngineError("invalid_answer", "The model's answer holds no JSON, which its schema asks for.");
-  return { text: result.text, object, toolCalls };
+  return { text, object, toolCalls };
 }
 
 async function languageModel({ model, key, fetch }: SdkCall): Promise<LanguageModel> {

@@ -15,3 +15,5 @@ for (const stream of [process.stdout, process.stderr])
 
 const { main } = await import("./commands/program.ts");
 await main(process.argv);
+
+export {};

@@ -68,7 +68,8 @@ export function deviceApi(context: Context, device: Device): RelayApi {
     log: context.log,
   };
   const tokens = createTokenSource(ports, device.server_url);
-  return createRelayApi(ports, tokens, device.server_url, new AbortController().signal);
+  const never = new AbortController().signal;
+  return createRelayApi(ports, tokens, device.server_url, { leaving: never, gone: never });
 }
 
 /** What a command ends with when the server did not do what it asked. */

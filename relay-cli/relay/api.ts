@@ -41,8 +41,8 @@ export function createRelayApi(
   ports: { clock: RelayClock; transport: Transport },
   tokens: TokenSource,
   serverUrl: string,
-  /** Ends syncs and starts that hang; what is finished is sent all the same. */
-  leaving: AbortSignal,
+  /** `leaving` ends syncs and starts that hang; what is finished is sent all the same, until `gone`. */
+  signals: { leaving: AbortSignal; gone: AbortSignal },
 ): RelayApi {
   /** Projects whose refusal a newer token did not mend. */
   const refusedProjects = new Set<string>();
@@ -71,7 +71,7 @@ export function createRelayApi(
 
   return {
     async sync(request) {
-      const send = () => post("/sync", request, looseSyncResponse, DEADLINES.sync, leaving);
+      const send = () => post("/sync", request, looseSyncResponse, DEADLINES.sync, signals.leaving);
       const first = await send();
       if (first.ok) {
         refusedProjects.delete(request.project_id);
@@ -91,12 +91,12 @@ export function createRelayApi(
         { attempt_id: attemptId },
         startResponse,
         DEADLINES.start,
-        leaving,
+        signals.leaving,
       ),
     control: (commandId, request, signal) =>
       post(`/commands/${commandId}/control`, request, controlResponse, DEADLINES.control, signal),
     complete: (commandId, request) =>
-      post(`/commands/${commandId}/complete`, request, completeResponse, DEADLINES.complete),
+      post(`/commands/${commandId}/complete`, request, completeResponse, DEADLINES.complete, signals.gone),
     removeSelf: () =>
       call("/devices/self", { method: "DELETE", answer: z.unknown(), deadlineMs: DEADLINES.projects }),
     projects: () =>

@@ -141,8 +141,8 @@ export function createCommandTaker(
         }
         if (store.attempts.find(parsed.data.command_id)) continue;
         const failure = await takeOne(projectId, parsed.data);
-        if (failure && endsPass(failure)) return failure;
         last = failure ?? last;
+        if (failure && endsPass(failure)) break;
       }
       return last;
     },
@@ -152,8 +152,8 @@ export function createCommandTaker(
         if (!options.mayStart() || !hasRoom()) break;
         if (isBusy(attempt.graph_session_id)) continue;
         const failure = await start(attempt);
-        if (failure && endsPass(failure)) return failure;
         last = failure ?? last;
+        if (failure && endsPass(failure)) break;
       }
       return last;
     },

@@ -25,7 +25,7 @@ export async function exchange<T>(
 ): Promise<Answer<T>> {
   const abort = new AbortController();
   const done = new AbortController();
-  const giveUp = () => abort.abort(new Error("given up"));
+  const giveUp = () => abort.abort(new Error("the relay ended before the answer came"));
   request.signal?.addEventListener("abort", giveUp);
   const late = ports.clock.sleep(request.deadlineMs, done.signal).then(() => {
     if (!done.signal.aborted) abort.abort(new Error(`no answer within ${request.deadlineMs / 1_000} s`));

@@ -41,11 +41,13 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   const { clock, store, log } = ports;
   /** Aborted when nothing more is to be taken up: a sync that hangs must not hold up the end. */
   const leaving = new AbortController();
+  /** Aborted at the very end. */
+  const gone = new AbortController();
   const api: RelayApi = createRelayApi(
     ports,
     createTokenSource(ports, options.serverUrl),
     options.serverUrl,
-    leaving.signal,
+    { leaving: leaving.signal, gone: gone.signal },
   );
   const bell = createBell(clock);
   const outbox = createOutboxSender(ports, api);
@@ -71,6 +73,12 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
     bell.ring();
   }
 
+  /** Whether the server will have no more of this relay; then nothing goes on. */
+  function isRefused(failure: Failure | undefined): boolean {
+    if (failure?.kind === "stop") onRefused(failure);
+    return refused !== undefined;
+  }
+
   /** Trouble is told once, and so is its end. */
   function tell(failure: Failure | undefined): void {
     if (failure?.text === trouble) return;
@@ -79,13 +87,8 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
     trouble = failure?.text;
   }
 
-  /** What a pass came to: how long until the next one. */
+  /** What a round of syncs came to: how long until the next pass. */
   function paused(failure: Failure | undefined, nextPollMs = POLL_MS): number {
-    if (failure?.kind === "stop") {
-      onRefused(failure);
-      return 0;
-    }
-    tell(failure);
     if (!failure) {
       backoff.succeeded(clock.monotonic());
       return untilDue(nextPollMs);
@@ -110,19 +113,26 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   /** One pass (design section 9): outbox, attempts without an answer, then each project. */
   async function pass(): Promise<number> {
     recover();
+    // Trouble with one outcome or one start must not keep the relay from the rest.
     const sent = await outbox.send();
-    if (sent && endsPass(sent)) return paused(sent);
+    if (isRefused(sent)) return 0;
     const resumed = await taker.resume();
-    if (resumed && endsPass(resumed)) return paused(resumed);
+    if (isRefused(resumed)) return 0;
     const synced = await syncAll(ports, api, taker, options);
-    if (leaving.signal.aborted) return 0;
-    return paused(synced.failure ?? resumed ?? sent, synced.nextPollMs);
+    if (leaving.signal.aborted || isRefused(synced.failure)) return 0;
+    // Commands that were refused for want of consent are reported at once.
+    const refusals = synced.failure ? undefined : await outbox.send();
+    if (isRefused(refusals)) return 0;
+    tell(synced.failure ?? sent ?? resumed ?? refusals);
+    return paused(synced.failure, synced.nextPollMs);
   }
 
   /** A pass while every place is taken, or none is to be: only the outbox has something to do. */
   async function outboxPass(): Promise<number> {
     const failure = await outbox.send();
-    return failure ? paused(failure) : untilDue(POLL_MS);
+    if (isRefused(failure)) return 0;
+    if (failure) tell(failure);
+    return untilDue(POLL_MS);
   }
 
   /** The state file may refuse to be written at any step. The relay tells its owner and tries again. */
@@ -173,7 +183,8 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
 
   async function finishRuns(): Promise<void> {
     while (taker.running.size > 0) {
-      const pause = refused ? POLL_MS : await guarded(outboxPass);
+      const ended = Promise.all([...taker.running.values()].map((run) => run.ended));
+      const pause = refused ? POLL_MS : await Promise.race([guarded(outboxPass), ended.then(() => 0)]);
       if (taker.running.size > 0) await bell.wait(pause);
     }
   }
@@ -181,19 +192,19 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   /** Sends what is left, for a while; what stays is sent by the next relay. */
   async function farewell(): Promise<number> {
     const over = new AbortController();
-    const until = clock
-      .sleep(state === "cancelling" ? FAREWELL_MS / 2 : FAREWELL_MS, over.signal)
-      .then(() => {
-        over.abort();
-        bell.ring();
-      });
+    const patience = state === "cancelling" ? FAREWELL_MS / 2 : FAREWELL_MS;
+    const until = clock.sleep(patience, over.signal).then(() => {
+      over.abort();
+      bell.ring();
+    });
     while (!refused && !over.signal.aborted && countUnsent() > 0) {
       const pause = await Promise.race([guarded(outboxPass), until.then(() => 0)]);
-      if (countUnsent() > 0 && !over.signal.aborted) await bell.wait(pause);
       if (state === "cancelling") break;
+      if (countUnsent() > 0 && !over.signal.aborted) await bell.wait(pause);
     }
     over.abort();
-    await until;
+    gone.abort();
+    await outbox.idle();
     return countUnsent();
   }
 

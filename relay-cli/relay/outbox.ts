@@ -7,14 +7,17 @@ import type { RelayPorts } from "./ports.ts";
 
 /** After this many refusals that are not the relay API's own words, an item counts as refused for good. */
 const FOREIGN_REFUSALS = 5;
-/** So many failures in a row end a pass: the trouble is the server's, not an item's. */
-const FAILURES_PER_PASS = 5;
+/** So many failures in a row end a round: the trouble is the server's, or the network's, not an item's. */
+const FAILURES_PER_ROUND = 5;
+const CUTS_PER_ROUND = 2;
 const REFUSALS = [400, 409, 410, 422];
 
 /** Sends what is finished, until the server confirms it or refuses it for good. */
 export interface OutboxSender {
-  /** Tries each item whose time has come. Answers with a failure that concerns more than an item. */
+  /** Tries each item whose time has come. Answers with the last failure. One round at a time: who comes in between gets its answer. */
   send(): Promise<Failure | undefined>;
+  /** Resolves when no round is under way. Never rejects. */
+  idle(): Promise<void>;
   /** When the next item is due, by the monotonic clock; undefined if none waits. */
   nextDue(): number | undefined;
 }
@@ -82,24 +85,36 @@ export function createOutboxSender(ports: RelayPorts, api: RelayApi): OutboxSend
     return undefined;
   }
 
-  return {
-    async send() {
-      let last: Failure | undefined;
-      let failures = 0;
-      const pending = store.outbox.pending();
-      for (const id of waiting.keys())
-        if (!pending.some((item) => item.command_id === id)) waiting.delete(id);
-      for (const item of pending) {
-        if ((waiting.get(item.command_id)?.due ?? 0) > clock.monotonic()) continue;
-        const failure = await sendOne(item);
-        if (!failure) {
-          failures = 0;
-          continue;
-        }
-        last = failure;
-        if (failure.kind === "stop" || failure.code === "network" || ++failures >= FAILURES_PER_PASS) break;
+  async function round(): Promise<Failure | undefined> {
+    let last: Failure | undefined;
+    let failures = 0;
+    let cuts = 0;
+    const pending = store.outbox.pending();
+    for (const id of waiting.keys()) if (!pending.some((item) => item.command_id === id)) waiting.delete(id);
+    for (const item of pending) {
+      if ((waiting.get(item.command_id)?.due ?? 0) > clock.monotonic()) continue;
+      const failure = await sendOne(item);
+      if (!failure) {
+        failures = cuts = 0;
+        continue;
       }
-      return last;
+      last = failure;
+      if (failure.kind === "stop" || ++failures >= FAILURES_PER_ROUND) break;
+      if (failure.code === "network" && ++cuts >= CUTS_PER_ROUND) break;
+    }
+    return last;
+  }
+
+  let underWay: Promise<Failure | undefined> | undefined;
+  return {
+    send() {
+      underWay ??= round().finally(() => {
+        underWay = undefined;
+      });
+      return underWay;
+    },
+    async idle() {
+      await underWay?.catch(() => {});
     },
     nextDue() {
       const pending = store.outbox.pending();

@@ -4,7 +4,7 @@ import type { Graph, Store } from "../store/contract.ts";
 
 /** The relay's time. Rules use `monotonic`; `wall` is for records and for noticing that the machine slept. */
 export interface RelayClock {
-  /** Milliseconds since the epoch, as this machine believes. May jump. */
+  /** Whole milliseconds since the epoch, as this machine believes. May jump. */
   wall(): number;
   /** Milliseconds that only go forward. */
   monotonic(): number;

@@ -11,7 +11,8 @@ export class VirtualClock implements RelayClock {
   #wall = Date.UTC(2026, 10, 20);
   readonly #sleepers = new Set<Sleeper>();
 
-  wall = () => this.#wall;
+  /** Whole milliseconds, as the platform has them. */
+  wall = () => Math.floor(this.#wall);
   monotonic = () => this.#monotonic;
 
   sleep = (ms: number, signal?: AbortSignal): Promise<void> =>

@@ -29,7 +29,9 @@ export class FakeEngine implements Engine {
         end: (outcome = {}) =>
           resolve({
             status: "completed",
-            result_json: '"done"',
+            ...(outcome.status === undefined || outcome.status === "completed"
+              ? { result_json: '"done"' }
+              : {}),
             total_tokens: null,
             reported_cost: null,
             ...outcome,
@@ -43,7 +45,7 @@ export class FakeEngine implements Engine {
     const run = this.runs.find((one) => one.runId === runId);
     if (!run) return false;
     run.stops++;
-    if (this.obedient) run.end({ status: "cancelled", result_json: undefined } as Partial<RunOutcome>);
+    if (this.obedient) run.end({ status: "cancelled" });
     return run.stops === 1;
   };
 

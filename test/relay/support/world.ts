@@ -93,8 +93,8 @@ export class World {
   /** Seeded, so that every run of a test draws the same. */
   bytes = (length: number): Uint8Array =>
     Uint8Array.from({ length }, () => {
-      this.#random = (this.#random * 1_103_515_245 + 12_345) % 2 ** 31;
-      return this.#random >> 16;
+      this.#random = (Math.imul(this.#random, 1_664_525) + 1_013_904_223) >>> 0;
+      return this.#random >>> 24;
     });
 
   /** The one graph command, as it is queued. */

@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from "../../protocol/json.ts";
 
 /** What one validation may cost, in visits of a subschema: about a microsecond each. */
-const BUDGET = 200_000;
+const BUDGET = 100_000;
 /** Characters of a string that cost as much to count as one visit. */
 const CHARACTERS_PER_VISIT = 1_000;
 /** Steps of a regular expression that cost as much as one visit, and that one match may take. */

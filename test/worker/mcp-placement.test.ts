@@ -1,0 +1,328 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import type { ProjectQueueApi } from "../../src/durable/contract.ts";
+import { newCommandId } from "../../src/protocol/ids.ts";
+import { systemRandom } from "../../src/protocol/ports.ts";
+import { findSessionPlaces, type SessionPlace } from "../../src/worker/db/sessions.ts";
+import { enqueueOnce, homeOf, targetOf } from "../../src/worker/mcp/placement.ts";
+import { retryingQueues } from "../../src/worker/queues.ts";
+import {
+  addAgent,
+  addProject,
+  get,
+  giveAccess,
+  mcpDeps,
+  newAccount,
+  objectOf,
+  run,
+  session,
+  TestDevice,
+  uuid,
+} from "./support/endpoint.ts";
+
+// One session, three projects of one agent: A connected first, then B, then C. Sharing moves between them.
+
+async function threeProjects() {
+  const { account_id, device_id } = await newAccount();
+  const projects = [await addProject(account_id), await addProject(account_id), await addProject(account_id)];
+  const agent = await addAgent(account_id, projects);
+  for (const project of projects) await giveAccess(project, [agent], [device_id]);
+  const device = new TestDevice(account_id, device_id, projects);
+  const shared = session();
+  const [a = "", b = "", c = ""] = projects;
+  /** Shares with exactly these; what is shared for the first time is so a millisecond later than all before. */
+  const share = async (...wanted: string[]) => {
+    for (const project of projects) {
+      await device.sync(project, wanted.includes(project) ? [shared] : []);
+      await tick();
+    }
+  };
+  const ask = (key: string, input: object = {}) => run(agent, shared.graph_session_id, input, key);
+  return { agent, device, shared, a, b, c, share, ask, session_id: shared.graph_session_id, projects };
+}
+
+/** The next millisecond: times of sharing that are to differ must. */
+async function tick(): Promise<void> {
+  const now = Date.now();
+  while (Date.now() === now) await new Promise((resolve) => setTimeout(resolve, 1));
+}
+
+const idOf = (answer: { structuredContent: Record<string, unknown> }) => answer.structuredContent.command_id;
+const projectOf = (answer: { structuredContent: Record<string, unknown> }) =>
+  answer.structuredContent.project_id;
+
+/** How many commands wait for the device, in all the projects. */
+async function queuedIn(world: Awaited<ReturnType<typeof threeProjects>>): Promise<number> {
+  const passes = await Promise.all(world.projects.map((p) => world.device.sync(p, [], false)));
+  return passes.reduce((sum, pass) => sum + pass.commands.length, 0);
+}
+
+describe("where a run goes", () => {
+  it("to the earliest connected project that it is shared with now", async () => {
+    const world = await threeProjects();
+    await world.share(world.b, world.c);
+    expect(projectOf(await world.ask(uuid()))).toBe(world.b);
+    await world.share(world.a, world.b, world.c);
+    expect(projectOf(await world.ask(uuid()))).toBe(world.a);
+    await world.share(world.c);
+    expect(projectOf(await world.ask(uuid()))).toBe(world.c);
+  });
+
+  it("home is the first place that could hold a run, and later sharing never moves it", () => {
+    const place = (project_id: string, connected_at: number, first_shared_at: number, shared = true) =>
+      ({
+        project_id,
+        connected_at,
+        first_shared_at,
+        shared,
+        device_id: "d",
+        slug: "s",
+        arguments_schema: null,
+      }) satisfies SessionPlace;
+    const b = place("b", 2, 10);
+    expect(homeOf([b])?.project_id).toBe("b");
+    expect(homeOf([b, place("a", 1, 20)])?.project_id).toBe("b");
+    expect(homeOf([{ ...b, shared: false }, place("a", 1, 20)])?.project_id).toBe("b");
+    expect(targetOf([b, place("a", 1, 20)])?.project_id).toBe("a");
+    expect(targetOf([{ ...b, shared: false }])).toBeUndefined();
+  });
+});
+
+describe("a retry finds its run, however sharing changed in between", () => {
+  it("the run went to B; then it is shared with A too", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    const key = uuid();
+    const first = await world.ask(key);
+    await world.share(world.a, world.b);
+    expect(idOf(await world.ask(key))).toBe(idOf(first));
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("the run went to B; then it is shared with A alone, and then with none", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    const key = uuid();
+    const first = await world.ask(key);
+    await world.share(world.a);
+    expect(idOf(await world.ask(key))).toBe(idOf(first));
+    await world.share();
+    expect(idOf(await world.ask(key))).toBe(idOf(first));
+    expect((await world.ask(uuid())).text).toBe("Graph session not found or access removed");
+  });
+
+  it("the run went to A, whose keys are kept at B; then sharing with A ends", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const first = await world.ask(key);
+    expect(projectOf(first)).toBe(world.a);
+    for (const shared of [[world.b], [world.c], [world.c, world.b], [], [world.a, world.b, world.c]]) {
+      await world.share(...shared);
+      expect(idOf(await world.ask(key))).toBe(idOf(first));
+    }
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("the run's whole life is reached through the retry", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const id = String(idOf(await world.ask(key)));
+    const attempt = uuid();
+    await world.device.start(id, attempt);
+    await world.device.complete(id, attempt, { result: 42 });
+    await world.share(world.c);
+    expect((await world.ask(key)).structuredContent).toMatchObject({ status: "completed", result: 42 });
+  });
+
+  it("the same key with other arguments is a conflict that names the run, wherever that is", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const first = await world.ask(key, { n: 1 });
+    for (const shared of [[world.a, world.b], [world.b], [world.c], []]) {
+      await world.share(...shared);
+      const answer = await world.ask(key, { n: 2 });
+      expect(answer.structuredContent, shared.join()).toMatchObject({
+        error_code: "key_conflict",
+        command_id: idOf(first),
+        status: "queued",
+      });
+    }
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("the same key for another session is a conflict, too", async () => {
+    const world = await threeProjects();
+    await world.share(world.a);
+    const key = uuid();
+    const first = await world.ask(key);
+    const other = session();
+    await world.device.sync(world.a, [world.shared, other]);
+    const answer = await run(world.agent, other.graph_session_id, {}, key);
+    expect(answer.structuredContent).toMatchObject({ error_code: "key_conflict", command_id: idOf(first) });
+    expect(answer.text).toContain(String(idOf(first)));
+  });
+
+  it("a run in a project that the agent has lost is not started again", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const first = await world.ask(key);
+    await env.DB.prepare("DELETE FROM agent_projects WHERE project_id = ?").bind(world.a).run();
+    await giveAccess(world.a, [], []);
+    const answer = await world.ask(key);
+    expect(answer.structuredContent).toMatchObject({ error_code: "key_conflict", command_id: idOf(first) });
+    expect(answer.text).toContain("no longer have access");
+    expect(projectOf(await world.ask(uuid()))).toBe(world.b);
+  });
+});
+
+describe("concurrent calls", () => {
+  it("50 identical calls make one run, where its key is kept", async () => {
+    const world = await threeProjects();
+    await world.share(world.a);
+    const key = uuid();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => world.ask(key, { n: 1 })));
+    expect(new Set(answers.map(idOf)).size).toBe(1);
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("50 identical calls make one run, where the key is kept in another project", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => world.ask(key, { n: 1 })));
+    expect(new Set(answers.map(idOf)).size).toBe(1);
+    expect(projectOf(answers[0] ?? { structuredContent: {} })).toBe(world.a);
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("calls under one key with two sets of arguments make one run; the others are told", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => world.ask(key, { n: i % 2 })));
+    const tickets = answers.filter((a) => !a.isError);
+    expect(new Set(tickets.map(idOf)).size).toBe(1);
+    expect(tickets).toHaveLength(10);
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("sharing that changes while calls are under way makes no second run", async () => {
+    for (let round = 0; round < 5; round++) {
+      const world = await threeProjects();
+      await world.share(world.b);
+      const key = uuid();
+      const calls = Promise.all(Array.from({ length: 10 }, () => world.ask(key)));
+      await world.share(world.a, world.b);
+      const later = await Promise.all(Array.from({ length: 10 }, () => world.ask(key)));
+      const ids = new Set([...(await calls), ...later].map(idOf));
+      expect(ids.size).toBe(1);
+      expect(await queuedIn(world)).toBe(1);
+    }
+  });
+});
+
+describe("a Worker that dies on the way", () => {
+  /** Claims the key at its home as a call would, and goes no further. */
+  async function claimOnly(world: Awaited<ReturnType<typeof threeProjects>>, key: string, project: string) {
+    const command_id = newCommandId(project, systemRandom);
+    const { agent_id } = world.agent;
+    const claim = { agent_id, graph_session_id: world.session_id, idempotency_key: key, command_id };
+    await objectOf(world.b).claimKey(claim);
+    return command_id;
+  }
+
+  it("between the claim and the queue: the retry queues the claimed run", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const claimed = await claimOnly(world, key, world.a);
+    expect(idOf(await world.ask(key))).toBe(claimed);
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("and sharing has changed: the retry gets a new run where it is shared now", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    await claimOnly(world, key, world.a);
+    await world.share(world.c);
+    const answer = await world.ask(key);
+    expect(projectOf(answer)).toBe(world.c);
+    expect(idOf(await world.ask(key))).toBe(idOf(answer));
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("and the key is then used for another session: it is free", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    await claimOnly(world, key, world.a);
+    const other = session();
+    await world.device.sync(world.b, [world.shared, other]);
+    await tick();
+    await world.device.sync(world.a, [world.shared, other]);
+    const answer = await run(world.agent, other.graph_session_id, {}, key);
+    expect(answer.structuredContent.status).toBe("queued");
+  });
+
+  it("a full queue gives the key back", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    await giveAccess(world.a, [world.agent], [world.device.auth.device_id], { max_queued_per_agent: 1 });
+    await world.ask(uuid());
+    const key = uuid();
+    expect((await world.ask(key)).structuredContent.error_code).toBe("queue_full");
+    await world.share(world.c);
+    expect(projectOf(await world.ask(key))).toBe(world.c);
+  });
+});
+
+describe("an object that fails on the way", () => {
+  it("is asked again, and the run is queued once", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const places = await findSessionPlaces(env.DB, world.agent.agent_id, world.session_id);
+    const key = uuid();
+    let failures = 0;
+    const queues = retryingQueues({
+      random: systemRandom,
+      sleep: async () => {},
+      // Every first call is carried out and its answer lost, as when the object is reset.
+      open: (project) =>
+        new Proxy({} as ProjectQueueApi, {
+          get: (_, method: keyof ProjectQueueApi) => async (request: never) => {
+            const answer = await (objectOf(project)[method] as (r: never) => Promise<unknown>)(request);
+            if (failures++ % 2 === 0) throw Object.assign(new Error("reset"), { retryable: true });
+            return answer;
+          },
+        }),
+    });
+    const context = { ...mcpDeps, auth: world.agent, db: env.DB, queues };
+    const ask = {
+      agent_id: world.agent.agent_id,
+      graph_session_id: world.session_id,
+      arguments_json: "{}",
+      idempotency_key: key,
+    };
+    const placed = await enqueueOnce(places, ask, context);
+    expect(placed.ok).toBe(true);
+    expect(await queuedIn(world)).toBe(1);
+    const ticket = await world.ask(key);
+    expect((await get(world.agent, idOf(ticket))).structuredContent.status).toBe("queued");
+  });
+});

@@ -90,10 +90,10 @@ describe("retries", () => {
 
   test("a server that fails every other time keeps its pauses: one success resets nothing", async () => {
     const world = new World();
+    await world.start();
     let n = 0;
     world.server.fault = ({ call }) =>
       call === "sync" && ++n % 2 === 0 ? { error: "unavailable" } : undefined;
-    await world.start();
     await world.clock.advance(3_600_000);
     // Passes are 20 s and, after a failure, 30 s apart on average: about 144 in an hour.
     expect(world.server.calls("sync").length).toBeLessThan(180);

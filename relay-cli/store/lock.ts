@@ -7,6 +7,9 @@ import { explainSqlError } from "./errors.ts";
 const WAIT_MS = 1_000;
 const SQLITE_BUSY = 5;
 
+/** Keeps the lock's file open even if its owner lets go of the lock without releasing it. */
+const held = new Set<DatabaseSync>();
+
 /**
  * Takes the folder for this process. The lock is the operating system's, on an open file: it ends with the
  * process, however that ends, and says nothing about process ids, which are used again.
@@ -19,7 +22,13 @@ export function lockFolder(folder: string): { release(): void } | undefined {
   try {
     // SQLite holds an exclusive lock on the file for as long as this transaction is open.
     db.exec("BEGIN EXCLUSIVE");
-    return { release: () => db.close() };
+    held.add(db);
+    return {
+      release() {
+        held.delete(db);
+        db.close();
+      },
+    };
   } catch (error) {
     db.close();
     if (isBusy(error)) return undefined;

@@ -1,0 +1,131 @@
+import type { RunOutcome, RunRequest } from "../../../relay-cli/engine/contract.ts";
+import { boundCompletion } from "../../../src/protocol/completion.ts";
+import type { CommandState } from "../../../src/protocol/states.ts";
+import type { Behaviour } from "../laptop/engine.ts";
+import type { Break } from "./guarantees.ts";
+
+/** A command as the world knows it, beside what the product says of it. */
+export interface CommandFacts {
+  command_id: string;
+  agent_id: string;
+  project_id: string;
+  state: CommandState;
+  /** Its place in the order of asking, over the whole world. */
+  order: number;
+  run?: RunFacts;
+  /** Its agent was told that it is cancelled, or that it is being cancelled. */
+  answered?: "cancelled" | "cancelling";
+}
+
+/** One start of a Graph's program. */
+export interface RunFacts {
+  laptop: string;
+  session: string;
+  request: RunRequest;
+  /** What the program ended with, if its process lived to see it. */
+  outcome?: RunOutcome;
+}
+
+/** What one laptop has been told, and what its owner has told it. */
+export interface LaptopFacts {
+  name: string;
+  concurrency: number;
+  /** `project session slug` of what is shared at this moment. */
+  consent: ReadonlySet<string>;
+  /** Commands that the server's answers have said no to. */
+  refused: ReadonlySet<string>;
+  /** Sessions whose Graph runs now. */
+  running: Map<string, string>;
+}
+
+/** Everything that happened to commands, and the guarantees that can be judged at that moment. */
+export class Witness {
+  readonly commands = new Map<string, CommandFacts>();
+  /** The last command of each session in each project that was started. */
+  readonly #lastStart = new Map<string, CommandFacts>();
+  readonly #broken: Break;
+
+  constructor(broken: Break) {
+    this.#broken = broken;
+  }
+
+  queued(command: { command_id: string; agent_id: string; project_id: string }): void {
+    this.commands.set(command.command_id, { ...command, state: "queued", order: this.commands.size });
+  }
+
+  moved(command_id: string, to: CommandState): void {
+    const command = this.commands.get(command_id);
+    if (command === undefined) return;
+    command.state = to;
+    if (command.answered === "cancelling" && (to === "completed" || to === "failed"))
+      this.#broken("a cancel keeps its word", `${command_id} was being cancelled and became ${to}`);
+  }
+
+  /** A relay has its engine run a Graph. */
+  started(laptop: LaptopFacts, session: string, slug: string, request: RunRequest): void {
+    const id = request.channel.replace(/^graph:external:/, "");
+    const command = this.commands.get(id);
+    if (command === undefined) {
+      this.#broken("started at most once", `${id} was never queued`);
+      return;
+    }
+    if (command.run)
+      this.#broken("started at most once", `${id} ran on ${command.run.laptop}, then on ${laptop.name}`);
+    command.run ??= { laptop: laptop.name, session, request };
+    if (!laptop.consent.has(`${command.project_id} ${session} ${slug}`))
+      this.#broken("no start after a no", `${id} started on ${laptop.name} without consent`);
+    if (laptop.refused.has(id))
+      this.#broken("no start after a no", `${id} started on ${laptop.name}, which had been told not to`);
+    if (command.answered === "cancelled")
+      this.#broken("a cancel keeps its word", `${id} was cancelled, and started on ${laptop.name}`);
+    this.#checkOrder(command, `${command.project_id} ${session}`);
+    this.#checkRoom(laptop, session, id);
+  }
+
+  /** The relay that started it is there to see its end. */
+  finished(laptop: LaptopFacts, session: string, request: RunRequest, outcome: RunOutcome): void {
+    laptop.running.delete(session);
+    const command = this.commands.get(request.channel.replace(/^graph:external:/, ""));
+    if (command?.run?.request.execution_id === request.execution_id) command.run.outcome = outcome;
+  }
+
+  /** The agent of a command was shown this as its result. */
+  shown(command_id: string, answer: Record<string, unknown>): void {
+    const command = this.commands.get(command_id);
+    const outcome = command?.run?.outcome;
+    if (answer.status !== "completed") return;
+    if (outcome?.status !== "completed" || outcome.result_json === undefined) {
+      this.#broken("an answer is true", `${command_id} is shown as completed, and its Graph never was`);
+      return;
+    }
+    const full = {
+      execution_id: command?.run?.request.execution_id ?? "",
+      status: outcome.status,
+      result: JSON.parse(outcome.result_json) as unknown,
+      total_tokens: outcome.total_tokens,
+      reported_cost: outcome.reported_cost,
+    };
+    const expected = boundCompletion(full);
+    if (JSON.stringify(answer.result) !== JSON.stringify(expected.result))
+      this.#broken("an answer is true", `${command_id} is shown with another result than its Graph's`);
+  }
+
+  #checkOrder(command: CommandFacts, session: string): void {
+    const last = this.#lastStart.get(session);
+    if (last !== undefined && last.order > command.order)
+      this.#broken("queue order in a session", `${command.command_id} started after ${last.command_id}`);
+    if (last === undefined || last.order < command.order) this.#lastStart.set(session, command);
+  }
+
+  #checkRoom(laptop: LaptopFacts, session: string, id: string): void {
+    const beside = laptop.running.get(session);
+    if (beside !== undefined)
+      this.#broken("one run of a session at a time", `${id} started while ${beside} of the same session ran`);
+    laptop.running.set(session, id);
+    if (laptop.running.size > laptop.concurrency)
+      this.#broken("one run of a session at a time", `${laptop.running.size} Graphs run on ${laptop.name}`);
+  }
+}
+
+/** The mark in a Graph's arguments, by which its traces are known. */
+export const markOf = (request: RunRequest): string => (request.args.behaviour as unknown as Behaviour).mark;

@@ -36,6 +36,9 @@ export interface ProjectQueueApi {
   /** When each of the project's devices was last seen. */
   presence(request: { agent_id: string }): Promise<Record<string, Presence> | undefined>;
 
+  /** The project's runs for its owner, newest first. `before`: the `seq` of the last one seen. `whole` adds arguments and outcomes. */
+  listRuns(request: { before: number | null; limit: number; whole: boolean }): Promise<OwnerRun[]>;
+
   /** A device's pass: notes that it is there, says whether its set of sessions is the one stored, and what is queued for it. */
   sync(request: SyncCall): Promise<SyncAnswer | DeviceRefusal>;
   /** Records that D1 now holds the set with this digest. */
@@ -132,6 +135,40 @@ export interface RunView {
   reason?: string;
   late: boolean;
   finished_before_stop: boolean;
+}
+
+/** A run as the object keeps it, for the owner's eyes: the list of what ran, and the export of everything held. */
+export interface OwnerRun {
+  seq: number;
+  command_id: string;
+  agent_id: string;
+  idempotency_key: string;
+  graph_session_id: string;
+  device_id: string;
+  slug: string;
+  state: CommandState;
+  attempt_id: string | null;
+  queued_at: number;
+  expires_at: number;
+  started_at: number | null;
+  lease_until: number | null;
+  finished_at: number | null;
+  kept_until: number | null;
+  cancel_requested_at: number | null;
+  progress_json: string | null;
+  reason: string | null;
+  late: boolean;
+  finished_before_stop: boolean;
+  arguments_json?: string;
+  outcome_json?: string | null;
+  /** The last completion that did not become the outcome. */
+  kept_out?: {
+    times: number;
+    last_at: number;
+    attempt_id: string | null;
+    execution_id: string;
+    status: string;
+  } | null;
 }
 
 export interface SyncCall {

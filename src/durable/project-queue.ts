@@ -86,6 +86,10 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
     return this.#queue?.presence(request);
   }
 
+  async listRuns(request: Request<"listRuns">) {
+    return this.#queue?.listRuns(request) ?? [];
+  }
+
   async sync(request: Request<"sync">) {
     return this.#queue?.sync(request) ?? UNKNOWN;
   }

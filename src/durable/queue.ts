@@ -7,6 +7,7 @@ import { complete } from "./complete.ts";
 import type { ProjectAccess, ProjectQueueApi } from "./contract.ts";
 import { Effects, type QueueHost } from "./effects.ts";
 import { enqueue } from "./enqueue.ts";
+import { listRuns } from "./owner-view.ts";
 import { Presences } from "./presence.ts";
 import { control, start } from "./running.ts";
 import { meta } from "./schema.ts";
@@ -53,6 +54,7 @@ export class Queue {
     this.#call((scope) => getRun(scope, request));
   readonly cancel: Call<"cancel"> = (request) => this.#call((scope) => cancel(scope, request));
   readonly presence: Call<"presence"> = (request) => this.#call((scope) => presence(scope, request));
+  readonly listRuns: Call<"listRuns"> = (request) => this.#call((scope) => listRuns(scope, request));
   readonly sync: Call<"sync"> = (request) => this.#call((scope) => sync(scope, request));
   readonly storeDigest: Call<"storeDigest"> = (request) => this.#call((scope) => storeDigest(scope, request));
   readonly start: Call<"start"> = (request) => this.#call((scope) => start(scope, request));

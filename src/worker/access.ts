@@ -2,7 +2,7 @@ import { and, eq, isNull } from "drizzle-orm";
 import type { ProjectAccess } from "../durable/contract.ts";
 import { projectSettings } from "../protocol/limits.ts";
 import { type Database, database } from "./db/client.ts";
-import { projectsBehind, recordApplied } from "./db/projects.ts";
+import { projectStands, projectsBehind, projectsOfAccount, recordApplied } from "./db/projects.ts";
 import { agentProjects, agents, devices, projects } from "./db/schema.ts";
 import type { Env } from "./env.ts";
 
@@ -12,7 +12,10 @@ const DELIVERIES_AT_ONCE = 6;
 /** Who may use a project, read as one: the version and the lists belong together. */
 async function accessOf(db: Database, projectId: string): Promise<ProjectAccess | undefined> {
   const [[project], agentRows, deviceRows] = await db.batch([
-    db.select().from(projects).where(eq(projects.id, projectId)),
+    db
+      .select()
+      .from(projects)
+      .where(and(eq(projects.id, projectId), isNull(projects.disabled_at))),
     db
       .select({ agent_id: agents.id, name: agents.name })
       .from(agentProjects)
@@ -45,7 +48,9 @@ async function deliver(env: Env, projectId: string): Promise<boolean> {
     console.error(`access of ${projectId} was not delivered:`, error);
     return false;
   }
-  await recordApplied(db, projectId, access.version);
+  // A project that was deleted meanwhile must leave no object behind.
+  if (!(await recordApplied(db, projectId, access.version)) && !(await projectStands(db, projectId)))
+    await env.PROJECT_QUEUE.getByName(projectId).destroy();
   return true;
 }
 
@@ -53,6 +58,15 @@ async function deliver(env: Env, projectId: string): Promise<boolean> {
 export async function deliverAccess(env: Env, projectIds: readonly string[]): Promise<void> {
   for (let i = 0; i < projectIds.length; i += DELIVERIES_AT_ONCE)
     await Promise.all(projectIds.slice(i, i + DELIVERIES_AT_ONCE).map((id) => deliver(env, id)));
+}
+
+/** The same for all of an account's projects. */
+export async function deliverAccount(env: Env, accountId: string): Promise<void> {
+  const projects = await projectsOfAccount(database(env.DB), accountId);
+  await deliverAccess(
+    env,
+    projects.map((project) => project.id),
+  );
 }
 
 /** Delivers what earlier requests did not: each minute's part of the scheduled work. */

@@ -40,8 +40,8 @@ async function scansOf(sql: string): Promise<string[]> {
   return (
     results
       .map((row) => row.detail)
-      // This index holds nothing but the rows that are asked for.
-      .filter((detail) => detail !== "SCAN projects USING INDEX projects_behind")
+      // These indexes hold nothing but the rows that are asked for.
+      .filter((detail) => !/USING INDEX (?:projects_behind|accounts_leaving)$/.test(detail))
       .filter((detail) => /^SCAN (?!CONSTANT ROW|\(|json_each|i\b)/.test(detail))
   );
 }

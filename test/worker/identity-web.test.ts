@@ -44,7 +44,7 @@ describe("signing in by a one-time link", () => {
     const { code } = await newLink();
     const page = await (await callWorker(`${ORIGIN}/sign-in`)).text();
     expect(page).toContain('<label for="code">One-time code</label>');
-    expect(await (await callWorker(`${ORIGIN}/assets/sign-in.js`)).text()).toContain("location.hash");
+    expect(await (await callWorker(`${ORIGIN}/assets/code.js`)).text()).toContain("location.hash");
     const browser = new OwnerBrowser(ORIGIN, callWorker);
     await browser.signIn(`${ORIGIN}/sign-in#${code}`);
     expect((await browser.request("/account")).status).toBe(200);
@@ -246,7 +246,7 @@ describe("the account page", () => {
       ["/account/projects/rename", "project_id", owner.project_id, "prj_000000000000"],
     ] as const) {
       const csrf = csrfOf(await account(stranger));
-      const answers = [];
+      const answers: [number, string][] = [];
       for (const id of [own, unknown, "nonsense", ""]) {
         const response = await post(stranger.browser, path, { csrf, [field]: id, name: "Taken" });
         answers.push([response.status, await response.text()]);

@@ -14,7 +14,9 @@ import {
 } from "./support/people.ts";
 
 const REDIRECT = "http://127.0.0.1:4711/callback";
-const options = { [oauth.customFetch]: callWorker };
+const options = {
+  [oauth.customFetch]: (url: string, init: object) => callWorker(url, init as RequestInit),
+};
 const bearer = (token: string, url = `${ORIGIN}/mcp`) =>
   new Request(url, { headers: { authorization: `Bearer ${token}` } });
 
@@ -140,7 +142,7 @@ describe("registration", () => {
       grant_types: ["authorization_code", "refresh_token"],
     });
     expect(body).not.toHaveProperty("client_secret");
-    expect(body["redirect_uris"]).toHaveLength(8);
+    expect(body.redirect_uris).toHaveLength(8);
   });
 
   it("gives the same client the same id, whatever free port it took", async () => {

@@ -1,7 +1,8 @@
 import { and, asc, eq, gt, inArray, isNull, lt, notInArray, sql } from "drizzle-orm";
+import { audit } from "./audit.ts";
 import type { Database, Statement } from "./client.ts";
 import { won } from "./client.ts";
-import { accountAccessBump } from "./projects.ts";
+import { accountAccessBump, type ProjectRow } from "./projects.ts";
 import { agentProjects, agents, oauthStore, projects, refreshAnswers } from "./schema.ts";
 
 export interface Connection {
@@ -64,6 +65,12 @@ export async function connectAgent(db: Database, connection: Connection): Promis
       )
       .onConflictDoNothing(),
     accountAccessBump(db, accountId),
+    audit(db, accountId, now, "agent_allowed", {
+      name: connection.name,
+      host: connection.redirectHost,
+      projects: chosen.length,
+      scopes: connection.scopes,
+    }),
   ]);
   return agent.id;
 }
@@ -110,6 +117,18 @@ export function agentRevocation(
   ];
 }
 
+/** The statements that take one project from an agent. */
+export const agentDisconnection = (
+  db: Database,
+  agent: { id: string; account_id: string },
+  projectId: string,
+): [Statement, ...Statement[]] => [
+  db
+    .delete(agentProjects)
+    .where(and(eq(agentProjects.agent_id, agent.id), eq(agentProjects.project_id, projectId))),
+  accountAccessBump(db, agent.account_id),
+];
+
 /** The statements that end every grant of a client for an account, with its tokens and refresh answers. */
 export function grantDeletions(db: Database, accountId: string, clientId: string): Statement[] {
   const ofAccount = (kind: string) =>
@@ -130,11 +149,11 @@ export interface ConnectedAgent {
   scopes: string;
   redirect_host: string;
   last_used_at: number | null;
-  /** The names of its projects. */
-  projects: string[];
+  /** Its projects, the earliest connected first. */
+  projects: ProjectRow[];
 }
 
-/** An account's agents that are not revoked, oldest first, with their projects' names. */
+/** An account's agents that are not revoked, oldest first, with their projects. */
 export async function connectedAgents(db: Database, accountId: string): Promise<ConnectedAgent[]> {
   const rows = await db
     .select({
@@ -143,7 +162,8 @@ export async function connectedAgents(db: Database, accountId: string): Promise<
       scopes: agents.scopes,
       redirect_host: agents.redirect_host,
       last_used_at: agents.last_used_at,
-      project: projects.name,
+      project_id: projects.id,
+      project_name: projects.name,
     })
     .from(agents)
     .leftJoin(agentProjects, eq(agentProjects.agent_id, agents.id))
@@ -151,10 +171,20 @@ export async function connectedAgents(db: Database, accountId: string): Promise<
     .where(and(eq(agents.account_id, accountId), isNull(agents.revoked_at)))
     .orderBy(asc(agents.created_at), asc(agents.id), asc(agentProjects.connected_at));
   const found = new Map<string, ConnectedAgent>();
-  for (const { project, ...agent } of rows) {
+  for (const { project_id, project_name, ...agent } of rows) {
     const entry = found.get(agent.id) ?? { ...agent, projects: [] };
-    if (project !== null) entry.projects.push(project);
+    if (project_id !== null && project_name !== null)
+      entry.projects.push({ id: project_id, name: project_name });
     found.set(agent.id, entry);
   }
   return [...found.values()];
+}
+
+/** The names of an account's agents, revoked ones included, by id. */
+export async function allAgentNames(db: Database, accountId: string): Promise<Map<string, string>> {
+  const rows = await db
+    .select({ id: agents.id, name: agents.name })
+    .from(agents)
+    .where(eq(agents.account_id, accountId));
+  return new Map(rows.map((row) => [row.id, row.name]));
 }

@@ -27,9 +27,14 @@ export const devicesOfAccount = (db: Database, accountId: string) =>
     .where(and(eq(devices.account_id, accountId), isNull(devices.removed_at)))
     .orderBy(asc(devices.created_at));
 
-/** Adds a device and gives it the account's projects, as one. A key that is known already fails on the unique index. */
-export const addDevice = (db: Database, device: typeof devices.$inferInsert) =>
-  db.batch([db.insert(devices).values(device), accountAccessBump(db, device.account_id)]);
+/** The statements that add a device and give it the account's projects. A key that is known already fails on the unique index. */
+export const deviceAddition = (
+  db: Database,
+  device: typeof devices.$inferInsert,
+): [Statement, ...Statement[]] => [
+  db.insert(devices).values(device),
+  accountAccessBump(db, device.account_id),
+];
 
 /** The statements that remove a device: its access, and the sessions it shared. */
 export const deviceRemoval = (

@@ -1,13 +1,14 @@
 import { and, eq, gt, isNull } from "drizzle-orm";
-import type { Database } from "./client.ts";
+import type { Database, Statement } from "./client.ts";
 import { oneTimeCodes } from "./schema.ts";
 
 type Purpose = (typeof oneTimeCodes.$inferSelect)["purpose"];
 
-export const insertOneTimeCode = (
+/** The statement that makes a code count. */
+export const oneTimeCodeInsert = (
   db: Database,
   code: { codeHash: string; purpose: Purpose; accountId: string; expiresAt: number },
-) =>
+): Statement =>
   db.insert(oneTimeCodes).values({
     code_hash: code.codeHash,
     purpose: code.purpose,

@@ -60,6 +60,15 @@ export const projectsBehind = (db: Database, limit: number) =>
     .where(and(lt(projects.access_applied, projects.access_version), isNull(projects.disabled_at)))
     .limit(limit);
 
+/** Whether a project is there and not being deleted. */
+export async function projectStands(db: Database, projectId: string): Promise<boolean> {
+  const [row] = await db
+    .select({ id: projects.id })
+    .from(projects)
+    .where(and(eq(projects.id, projectId), isNull(projects.disabled_at)));
+  return row !== undefined;
+}
+
 /** Records what the object holds; a late answer of an older delivery changes nothing. */
 export const recordApplied = async (db: Database, projectId: string, version: number) =>
   won(

@@ -4,11 +4,17 @@ import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "driz
 // D1 enforces foreign keys always. None cascades: on D1 a table rebuilt by a migration would take its
 // children's rows along; children are deleted in the same batch as their parent. Times are milliseconds.
 
-export const accounts = sqliteTable("accounts", {
-  id: text().primaryKey(),
-  name: text().notNull(),
-  created_at: integer().notNull(),
-});
+export const accounts = sqliteTable(
+  "accounts",
+  {
+    id: text().primaryKey(),
+    name: text().notNull(),
+    created_at: integer().notNull(),
+    /** Since when the account is being deleted; the row goes last. */
+    deleted_at: integer(),
+  },
+  (t) => [index("accounts_leaving").on(t.id).where(sql`deleted_at is not null`)],
+);
 
 export const projects = sqliteTable(
   "projects",
@@ -202,4 +208,85 @@ export const refreshAnswers = sqliteTable(
     index("refresh_answers_by_age").on(t.created_at),
     index("refresh_answers_by_client").on(t.account_id, t.client_id),
   ],
+);
+
+/** An owner's passkeys. Public keys only. */
+export const passkeys = sqliteTable(
+  "passkeys",
+  {
+    /** As the authenticator names it, base64url. */
+    credential_id: text().primaryKey(),
+    account_id: text()
+      .notNull()
+      .references(() => accounts.id),
+    name: text().notNull(),
+    /** COSE key, base64url. */
+    public_key: text().notNull(),
+    counter: integer().notNull(),
+    /** JSON array of hints for browsers. */
+    transports: text().notNull(),
+    created_at: integer().notNull(),
+    last_used_at: integer(),
+  },
+  (t) => [index("passkeys_by_account").on(t.account_id)],
+);
+
+/** Who an owner is at the operator's identity provider. */
+export const identities = sqliteTable(
+  "identities",
+  {
+    issuer: text().notNull(),
+    subject: text().notNull(),
+    account_id: text()
+      .notNull()
+      .references(() => accounts.id),
+    created_at: integer().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.issuer, t.subject] }), index("identities_by_account").on(t.account_id)],
+);
+
+/** A sign-in that a browser has begun: a passkey's challenge, a provider's `state`. Used once, by that browser. */
+export const webChallenges = sqliteTable(
+  "web_challenges",
+  {
+    challenge_hash: text().primaryKey(),
+    kind: text({ enum: ["passkey_sign_in", "passkey_add", "sign_up", "provider"] }).notNull(),
+    /** Hash of what the browser's forms carry. */
+    browser_hash: text().notNull(),
+    account_id: text().references(() => accounts.id),
+    /** JSON of what the next step needs. */
+    value: text().notNull(),
+    expires_at: integer().notNull(),
+  },
+  (t) => [
+    index("web_challenges_by_expiry").on(t.expires_at),
+    index("web_challenges_by_account").on(t.account_id),
+  ],
+);
+
+/** Invitations to sign up, by the SHA-256 of their code. */
+export const invitations = sqliteTable(
+  "invitations",
+  {
+    code_hash: text().primaryKey(),
+    expires_at: integer().notNull(),
+    used_at: integer(),
+  },
+  (t) => [index("invitations_by_expiry").on(t.expires_at)],
+);
+
+/** What was allowed, refused, revoked and changed in an account, for its owner. */
+export const auditEvents = sqliteTable(
+  "audit_events",
+  {
+    id: integer().primaryKey(),
+    account_id: text()
+      .notNull()
+      .references(() => accounts.id),
+    at: integer().notNull(),
+    action: text().notNull(),
+    /** JSON of an `AuditDetail`. */
+    detail: text().notNull(),
+  },
+  (t) => [index("audit_events_by_account").on(t.account_id, t.id), index("audit_events_by_age").on(t.at)],
 );

@@ -4,6 +4,9 @@ const ROWS = 500;
 /** Refresh answers outlive every grant, as a used token must still be known when it comes back: 30 days and one. */
 const ANSWERS_KEPT_MS = 31 * 24 * 3600 * 1000;
 
+/** How long an owner can look back. */
+const AUDIT_KEPT_MS = 365 * 24 * 3600 * 1000;
+
 /** Deletes what has expired, in bounded batches. */
 export async function sweepExpired(d1: D1Database, now: number, graceMs: number): Promise<void> {
   const expired = (table: string, key: string, column: string, before: number) =>
@@ -16,6 +19,9 @@ export async function sweepExpired(d1: D1Database, now: number, graceMs: number)
     expired("oauth_store", "key", "expires_at", now),
     expired("one_time_codes", "code_hash", "expires_at", now),
     expired("web_sessions", "session_hash", "expires_at", now),
+    expired("web_challenges", "challenge_hash", "expires_at", now),
+    expired("invitations", "code_hash", "expires_at", now),
+    expired("audit_events", "id", "at", now - AUDIT_KEPT_MS),
     expired("used_assertions", "device_id, jti", "expires_at", now),
     expired("refresh_answers", "token_hash", "created_at", now - ANSWERS_KEPT_MS),
     // Past the grace nobody gets the answer; that the token was used stays known.

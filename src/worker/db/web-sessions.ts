@@ -1,4 +1,4 @@
-import { and, eq, gt } from "drizzle-orm";
+import { and, eq, gt, isNull } from "drizzle-orm";
 import type { Database } from "./client.ts";
 import { won } from "./client.ts";
 import { accounts, webSessions } from "./schema.ts";
@@ -13,7 +13,13 @@ export async function findWebSession(db: Database, sessionHash: string, now: num
     })
     .from(webSessions)
     .innerJoin(accounts, eq(accounts.id, webSessions.account_id))
-    .where(and(eq(webSessions.session_hash, sessionHash), gt(webSessions.expires_at, now)));
+    .where(
+      and(
+        eq(webSessions.session_hash, sessionHash),
+        gt(webSessions.expires_at, now),
+        isNull(accounts.deleted_at),
+      ),
+    );
   return row;
 }
 

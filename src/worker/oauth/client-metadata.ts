@@ -105,16 +105,15 @@ export function parseClient(clientId: string, text: string): OAuthClient {
     throw refuse("is not JSON");
   }
   if (!isJsonObject(document)) throw refuse("is no JSON object");
-  if (document["client_id"] !== clientId)
-    throw refuse("is another client's: its client_id is not its address");
+  if (document.client_id !== clientId) throw refuse("is another client's: its client_id is not its address");
   if ("client_secret" in document) throw refuse("holds a secret");
-  const name = document["client_name"];
+  const name = document.client_name;
   if (typeof name !== "string" || name.trim() === "") throw refuse("has no client_name");
-  const redirects = document["redirect_uris"];
+  const redirects = document.redirect_uris;
   if (!Array.isArray(redirects) || redirects.length === 0) throw refuse("has no redirect_uris");
   if (redirects.length > REDIRECTS_MAX || !redirects.every((uri) => typeof uri === "string"))
     throw refuse(`must have at most ${REDIRECTS_MAX} redirect_uris, all strings`);
-  const types = document["response_types"];
+  const types = document.response_types;
   if (types !== undefined && !(Array.isArray(types) && types.includes("code")))
     throw refuse("does not use the authorization code flow");
   return {

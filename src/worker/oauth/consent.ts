@@ -5,6 +5,7 @@ import { LOGIN_CLIENT } from "../../protocol/relay-api.ts";
 import type { Scope } from "../../protocol/tools.ts";
 import { deliverAccess } from "../access.ts";
 import { connectAgent } from "../db/agents.ts";
+import { audit } from "../db/audit.ts";
 import { database } from "../db/client.ts";
 import { projectsOfAccount } from "../db/projects.ts";
 import type { Env } from "../env.ts";
@@ -62,19 +63,40 @@ export async function allowAgent(
   return redirectTo;
 }
 
+/** Writes down that the owner said no. */
+export async function noteRefusal(
+  env: Env,
+  { request, clientName, isDeviceLogin }: Authorization,
+  accountId: string,
+  deviceName: string,
+): Promise<void> {
+  const db = database(env.DB);
+  const now = systemClock.now();
+  const entry = isDeviceLogin
+    ? audit(db, accountId, now, "device_refused", { name: deviceName })
+    : audit(db, accountId, now, "agent_refused", {
+        name: displayText(clientName),
+        host: redirectHost(request.redirectUri),
+      });
+  await db.batch([entry]);
+}
+
 /** Lets a laptop register itself once. The key that the owner saw is the only one the token registers. */
 export async function allowDevice(
+  env: Env,
   helpers: OAuthHelpers,
   { request }: Authorization,
   accountId: string,
-  thumbprint: string,
+  device: { name: string; thumbprint: string },
 ): Promise<string> {
+  const db = database(env.DB);
+  await db.batch([audit(db, accountId, systemClock.now(), "device_allowed", device)]);
   const { redirectTo } = await helpers.completeAuthorization({
     request,
     userId: accountId,
     metadata: {},
     scope: [LOGIN_CLIENT.scope],
-    props: { account_id: accountId, thumbprint },
+    props: { account_id: accountId, thumbprint: device.thumbprint },
     revokeExistingGrants: false,
   });
   return redirectTo;

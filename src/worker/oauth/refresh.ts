@@ -98,9 +98,20 @@ async function answerOf(r: Refresh, { d1, clock, refresh }: RefreshPorts): Promi
   if (row.sealed_answer === null) return "wait";
   if (row.sealed_answer !== "" && row.created_at + GRACE_MS > clock.now())
     return repeat(r, row.sealed_answer, d1);
-  await d1.batch(grantRevocation(d1, r.accountId, r.grantId));
+  await d1.batch([reuseNote(d1, r, clock.now()), ...grantRevocation(d1, r.accountId, r.grantId)]);
   return invalidGrant();
 }
+
+/** The statement that tells the owner, once a grant. */
+const reuseNote = (d1: D1Database, r: Refresh, now: number): D1PreparedStatement =>
+  d1
+    .prepare(
+      `INSERT INTO audit_events (account_id, at, action, detail)
+       SELECT ?1, ?2, 'agent_token_reused', json_object('name', name) FROM agents
+       WHERE account_id = ?1 AND client_id = ?3
+         AND EXISTS (SELECT 1 FROM oauth_store WHERE key = 'grant:' || ?1 || ':' || ?4)`,
+    )
+    .bind(r.accountId, now, r.clientId, r.grantId);
 
 /** The same answer again, while the grant stands. */
 async function repeat(r: Refresh, sealed: string, d1: D1Database): Promise<Response> {

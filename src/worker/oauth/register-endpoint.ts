@@ -1,6 +1,7 @@
 import { systemClock } from "../../protocol/ports.ts";
 import { readBodyText } from "../body.ts";
 import type { Env } from "../env.ts";
+import { addressKey, RATE_PERIOD_SECONDS, withinLimit } from "../rate-limit.ts";
 import { noStore, oauthError } from "./http.ts";
 import { issuerOf } from "./issuer.ts";
 import { normalRegistration, registrationKey } from "./registration.ts";
@@ -13,6 +14,10 @@ const BODY_BYTES = 64 * 1024;
  * that registers before each sign-in stays one connected agent.
  */
 export async function registerClient(request: Request, env: Env, ctx: ExecutionContext): Promise<Response> {
+  if (!(await withinLimit(env.LIMIT_REGISTRATION, addressKey(request))))
+    return oauthError(429, "temporarily_unavailable", "Too many registrations. Try again later.", {
+      "retry-after": String(RATE_PERIOD_SECONDS),
+    });
   const read = await readBodyText(request, BODY_BYTES);
   if (!read.ok && read.error === "too_large")
     return oauthError(413, "invalid_request", `The body is over ${BODY_BYTES} bytes`);

@@ -15,7 +15,7 @@ export function normalRegistration(
   body: unknown,
 ): { ok: true; metadata: JsonObject } | { ok: false; why: string } {
   if (!isJsonObject(body)) return { ok: false, why: "The registration must be a JSON object" };
-  const redirects = body["redirect_uris"];
+  const redirects = body.redirect_uris;
   if (!Array.isArray(redirects) || redirects.length === 0)
     return { ok: false, why: "redirect_uris must list at least one address" };
   if (
@@ -26,7 +26,7 @@ export function normalRegistration(
       ok: false,
       why: `redirect_uris must be at most ${REDIRECTS_MAX} strings of ${REDIRECT_CHARACTERS} characters`,
     };
-  const name = body["client_name"];
+  const name = body.client_name;
   const metadata: JsonObject = {
     redirect_uris: redirects,
     client_name:
@@ -53,11 +53,11 @@ export function normalRegistration(
  * loopback, where a client takes whatever port is free.
  */
 export function registrationKey(metadata: JsonObject): Promise<string> {
-  const redirects = (metadata["redirect_uris"] as string[]).map((uri) => {
+  const redirects = (metadata.redirect_uris as string[]).map((uri) => {
     if (!URL.canParse(uri)) return uri;
     const url = new URL(uri);
     if (url.protocol === "http:" && isLoopbackHost(url.hostname)) url.port = "";
     return url.href;
   });
-  return sha256Hex(JSON.stringify([metadata["client_name"], redirects.sort()]));
+  return sha256Hex(JSON.stringify([metadata.client_name, redirects.sort()]));
 }

@@ -4,12 +4,13 @@ import { accountId, newId } from "../../protocol/ids.ts";
 import { oneTimeCodeHash } from "../../protocol/one-time-code.ts";
 import { systemClock, systemRandom } from "../../protocol/ports.ts";
 import { type RegisterRequest, type RegisterResponse, registerRequest } from "../../protocol/relay-api.ts";
-import { deliverAccess } from "../access.ts";
+import { deliverAccess, deliverAccount } from "../access.ts";
 import { accountName } from "../db/accounts.ts";
+import { audit } from "../db/audit.ts";
 import { type Database, database } from "../db/client.ts";
 import {
-  addDevice,
   type DeviceRow,
+  deviceAddition,
   deviceByThumbprint,
   deviceOfAccount,
   deviceRemoval,
@@ -22,8 +23,10 @@ import { noStore } from "../oauth/http.ts";
 import { issuerOf, relayResource } from "../oauth/issuer.ts";
 import { grantRevocation } from "../oauth/refresh.ts";
 import { authorizationServer, oauthEnv } from "../oauth/server.ts";
+import { addressKey, withinLimit } from "../rate-limit.ts";
+import { displayText } from "../web/forms.ts";
 import { authenticateDevice } from "./device-token.ts";
-import { relayError } from "./problem.ts";
+import { rateLimited, relayError } from "./problem.ts";
 import { readJson } from "./read-json.ts";
 
 const loginProps = z.object({ account_id: accountId, thumbprint: z.string() });
@@ -33,6 +36,7 @@ const loginProps = z.object({ account_id: accountId, thumbprint: z.string() });
  * same key after a lost answer it gives the same device.
  */
 export async function registerDevice(request: Request, env: Env): Promise<Response> {
+  if (!(await withinLimit(env.LIMIT_ENROLMENT, addressKey(request)))) return rateLimited();
   const body = await readJson(request, registerRequest);
   if (body instanceof Response) return body;
   const db = database(env.DB);
@@ -45,6 +49,8 @@ export async function registerDevice(request: Request, env: Env): Promise<Respon
   if (account instanceof Response) return account;
 
   const projects = await projectsOfAccount(db, account);
+  const name = await accountName(db, account);
+  if (name === undefined) return relayError("token_invalid");
   if (known && (known.account_id !== account || known.removed_at !== null))
     return relayError("invalid_request", { detail: "public_jwk: this key was used before. Make a new one" });
   const deviceId = known?.id ?? (await pair(db, account, thumbprint, body));
@@ -54,7 +60,7 @@ export async function registerDevice(request: Request, env: Env): Promise<Respon
   );
   const answer: RegisterResponse = {
     device_id: deviceId,
-    account_name: await accountName(db, account),
+    account_name: name,
     projects: projects.map((project) => ({ project_id: project.id, name: project.name })),
   };
   return noStore(Response.json(answer, { status: known ? 200 : 201 }));
@@ -67,7 +73,8 @@ async function pair(
   body: RegisterRequest,
 ): Promise<string> {
   const id = newId("dev", systemRandom);
-  await addDevice(db, {
+  const now = systemClock.now();
+  const addition = deviceAddition(db, {
     id,
     account_id: account,
     name: body.name,
@@ -75,8 +82,12 @@ async function pair(
     client_version: body.client_version,
     public_jwk: JSON.stringify(body.public_jwk),
     thumbprint,
-    created_at: systemClock.now(),
+    created_at: now,
   });
+  await db.batch([
+    ...addition,
+    audit(db, account, now, "device_paired", { name: displayText(body.name), thumbprint }),
+  ]);
   return id;
 }
 
@@ -120,11 +131,12 @@ export async function removeSelf(request: Request, env: Env): Promise<Response> 
   const db = database(env.DB);
   const device = await deviceOfAccount(db, auth.account_id, auth.device_id);
   if (!device) return relayError("device_removed");
-  await db.batch(deviceRemoval(db, device, systemClock.now()));
-  const projects = await projectsOfAccount(db, auth.account_id);
-  await deliverAccess(
-    env,
-    projects.map((project) => project.id),
-  );
+  const now = systemClock.now();
+  const detail = { name: displayText(device.name), by: "device" } as const;
+  await db.batch([
+    ...deviceRemoval(db, device, now),
+    audit(db, auth.account_id, now, "device_removed", detail),
+  ]);
+  await deliverAccount(env, auth.account_id);
   return new Response(null, { status: 204 });
 }

@@ -7,9 +7,10 @@ import { rememberAssertion } from "../db/used-assertions.ts";
 import type { Env } from "../env.ts";
 import { noStore } from "../oauth/http.ts";
 import { issuerOf } from "../oauth/issuer.ts";
+import { addressKey, withinLimit } from "../rate-limit.ts";
 import { assertionForgottenAt, assertionKeyId, checkAssertion, verifyAssertion } from "./assertion.ts";
 import { DEVICE_TOKEN_SECONDS, issueDeviceToken } from "./device-token.ts";
-import { relayError } from "./problem.ts";
+import { rateLimited, relayError } from "./problem.ts";
 import { readJson } from "./read-json.ts";
 import { signingKeys } from "./signing-keys.ts";
 
@@ -23,6 +24,8 @@ export async function deviceTokenEndpoint(request: Request, env: Env): Promise<R
 
   const db = database(env.DB);
   const keyId = assertionKeyId(body.assertion);
+  const caller = keyId === undefined ? addressKey(request) : `key:${keyId}`;
+  if (!(await withinLimit(env.LIMIT_ENROLMENT, caller))) return rateLimited();
   const device = keyId === undefined ? undefined : await deviceByThumbprint(db, keyId);
   if (!device) return refused("assertion_invalid");
   const claims = await verifyAssertion(body.assertion, device.public_jwk);

@@ -2,13 +2,21 @@ import { html } from "hono/html";
 import { LIMITS } from "../../protocol/limits.ts";
 import { newOneTimeCode, oneTimeCodeHash } from "../../protocol/one-time-code.ts";
 import { systemClock, systemRandom } from "../../protocol/ports.ts";
-import { type ConnectedAgent, connectedAgents } from "../db/agents.ts";
+import { connectedAgents } from "../db/agents.ts";
+import { audit } from "../db/audit.ts";
 import { database } from "../db/client.ts";
-import { type DeviceRow, devicesOfAccount } from "../db/devices.ts";
-import { insertOneTimeCode } from "../db/one-time-codes.ts";
-import { type ProjectRow, projectsOfAccount } from "../db/projects.ts";
-import { csrfField, displayText } from "./forms.ts";
+import { devicesOfAccount } from "../db/devices.ts";
+import { identitiesOfAccount } from "../db/identities.ts";
+import { oneTimeCodeInsert } from "../db/one-time-codes.ts";
+import { passkeysOfAccount } from "../db/passkeys.ts";
+import { projectsOfAccount } from "../db/projects.ts";
+import { withinLimit } from "../rate-limit.ts";
+import { agentCard, deviceCard, passkeyCard, projectCard } from "./account-cards.ts";
+import { tooMany } from "./answers.ts";
+import { csrfField } from "./forms.ts";
+import { leadFormsTo } from "./headers.ts";
 import { page } from "./layout.ts";
+import { providerOf } from "./provider.ts";
 import type { Owner, WebContext } from "./session.ts";
 
 const ENROLMENT_MS = 10 * 60 * 1000;
@@ -16,21 +24,24 @@ const ENROLMENT_MS = 10 * 60 * 1000;
 /** `GET /account`: what is connected, and the buttons that end it. */
 export async function accountPage(c: WebContext, owner: Owner) {
   const db = database(c.env.DB);
-  const [agents, devices, projects] = await Promise.all([
+  const [agents, devices, projects, passkeys] = await Promise.all([
     connectedAgents(db, owner.account_id),
     devicesOfAccount(db, owner.account_id),
     projectsOfAccount(db, owner.account_id),
+    passkeysOfAccount(db, owner.account_id),
   ]);
-  const endpoint = `${new URL(c.req.url).origin}/mcp`;
+  const { origin } = new URL(c.req.url);
   return page(c, {
     title: owner.account_name,
+    scripts: ["/assets/passkey.js"],
     body: html`
-<p>Agents connect to <span class="code">${endpoint}</span></p>
+<p>Agents connect to <span class="code">${origin}/mcp</span></p>
+<nav aria-label="Account"><a href="/account/activity">Activity</a> <a href="/account/data">Your data</a></nav>
 <section aria-labelledby="agents"><h2 id="agents">Connected agents</h2>
 ${agents.length === 0 ? html`<p class="note">None yet. Add the address above to an MCP client.</p>` : agents.map((agent) => agentCard(c, agent))}
 </section>
 <section aria-labelledby="devices"><h2 id="devices">Laptops</h2>
-${devices.length === 0 ? html`<p class="note">None yet. Run <span class="code">graph-relay login ${new URL(c.req.url).origin}</span> on one.</p>` : devices.map((device) => deviceCard(c, device))}
+${devices.length === 0 ? html`<p class="note">None yet. Run <span class="code">graph-relay login ${origin}</span> on one.</p>` : devices.map((device) => deviceCard(c, device))}
 <form method="post" action="/account/enrolment-codes">${csrfField(c)}<button>Make an enrolment code</button></form>
 <p class="note">For a laptop without a browser.</p>
 </section>
@@ -41,55 +52,55 @@ ${projects.map((project) => projectCard(c, project))}
 <input type="text" id="new-project" name="name" required maxlength="${LIMITS.nameCharacters}">
 <button>Create project</button></form>
 </section>
+<section aria-labelledby="passkeys"><h2 id="passkeys">Passkeys</h2>
+${passkeys.length === 0 ? html`<p class="note">None yet: only the operator's one-time links let you in.</p>` : passkeys.map((passkey) => passkeyCard(c, passkey))}
+<form method="post" action="/account/passkeys" data-passkey="create" data-options="/account/passkeys/options" hidden>
+${csrfField(c)}<input type="hidden" name="credential">
+<label for="passkey-name">Name of the passkey</label>
+<input type="text" id="passkey-name" name="name" required maxlength="${LIMITS.nameCharacters}" placeholder="Phone">
+<button>Add a passkey</button></form>
+</section>
+${await providerSection(c, owner)}
 <form method="post" action="/sign-out">${csrfField(c)}<button>Sign out</button></form>`,
   });
 }
 
-function agentCard(c: WebContext, agent: ConnectedAgent) {
-  return html`<article class="card" aria-label="${agent.name}"><h3><bdi>${agent.name}</bdi></h3>
-<dl><dt>Projects</dt><dd>${agent.projects.map((name) => displayText(name)).join(", ") || "none"}</dd>
-<dt>May</dt><dd>${agent.scopes.includes("osfoundry:run") ? "read and run" : "read"}</dd>
-<dt>Answers to</dt><dd>${agent.redirect_host}</dd>
-<dt>Last used</dt><dd>${time(agent.last_used_at)}</dd></dl>
-<form method="post" action="/account/agents/revoke">${csrfField(c)}<input type="hidden" name="agent_id" value="${agent.id}">
-<button class="danger" aria-label="Revoke ${agent.name}">Revoke</button></form></article>`;
+/** Signing in through the operator's provider, where there is one. */
+async function providerSection(c: WebContext, owner: Owner) {
+  const provider = providerOf(c.env);
+  if (!provider) return "";
+  leadFormsTo(c, "'self' https:");
+  const linked = await identitiesOfAccount(database(c.env.DB), owner.account_id);
+  return html`<section aria-labelledby="provider"><h2 id="provider">Identity provider</h2>
+${linked.map(
+  ({
+    issuer,
+  }) => html`<form method="post" action="/account/provider/remove">${csrfField(c)}<input type="hidden" name="issuer" value="${issuer}">
+<p>Linked to ${issuer}</p><button class="danger" aria-label="Unlink ${issuer}">Unlink</button></form>`,
+)}
+${
+  linked.some(({ issuer }) => issuer === provider.issuer)
+    ? ""
+    : html`<form method="post" action="/account/provider">${csrfField(c)}<button>Link ${new URL(provider.issuer).hostname}</button></form>`
 }
-
-function deviceCard(c: WebContext, device: DeviceRow) {
-  return html`<article class="card" aria-label="${device.name}"><h3><bdi>${displayText(device.name)}</bdi></h3>
-<dl><dt>System</dt><dd>${displayText(device.platform)}</dd>
-<dt>Version</dt><dd>${device.client_version}</dd>
-<dt>Last seen</dt><dd>${time(device.last_seen_at)}</dd>
-<dt>Key fingerprint</dt><dd class="code">${device.thumbprint}</dd></dl>
-<form method="post" action="/account/devices/remove">${csrfField(c)}<input type="hidden" name="device_id" value="${device.id}">
-<button class="danger" aria-label="Remove ${displayText(device.name)}">Remove</button></form></article>`;
+</section>`;
 }
-
-function projectCard(c: WebContext, project: ProjectRow) {
-  return html`<article class="card" aria-label="${project.name}"><h3><bdi>${displayText(project.name)}</bdi></h3>
-<p class="note code">${project.id}</p>
-<form method="post" action="/account/projects/rename">${csrfField(c)}<input type="hidden" name="project_id" value="${project.id}">
-<label for="name-${project.id}">Name</label>
-<input type="text" id="name-${project.id}" name="name" value="${project.name}" required maxlength="${LIMITS.nameCharacters}">
-<button aria-label="Rename ${displayText(project.name)}">Rename</button></form></article>`;
-}
-
-/** A time in UTC, to the minute. */
-const time = (ms: number | null) => {
-  if (ms === null) return "never";
-  const iso = new Date(ms).toISOString();
-  return html`<time datetime="${iso}">${iso.slice(0, 16).replace("T", " ")} UTC</time>`;
-};
 
 /** `POST /account/enrolment-codes`: a code that is shown this once. */
 export async function enrolmentCodePage(c: WebContext, owner: Owner) {
+  if (!(await withinLimit(c.env.LIMIT_ENROLMENT, `account:${owner.account_id}`))) return tooMany(c);
   const code = newOneTimeCode(systemRandom);
-  await insertOneTimeCode(database(c.env.DB), {
-    codeHash: await oneTimeCodeHash(code),
-    purpose: "enrol_device",
-    accountId: owner.account_id,
-    expiresAt: systemClock.now() + ENROLMENT_MS,
-  });
+  const db = database(c.env.DB);
+  const now = systemClock.now();
+  await db.batch([
+    oneTimeCodeInsert(db, {
+      codeHash: await oneTimeCodeHash(code),
+      purpose: "enrol_device",
+      accountId: owner.account_id,
+      expiresAt: now + ENROLMENT_MS,
+    }),
+    audit(db, owner.account_id, now, "enrolment_code_made", {}),
+  ]);
   return page(c, {
     title: "Enrolment code",
     body: html`

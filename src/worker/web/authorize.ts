@@ -5,15 +5,15 @@ import { database } from "../db/client.ts";
 import { type ProjectRow, projectsOfAccount } from "../db/projects.ts";
 import { type Authorization, readAuthorization } from "../oauth/authorization-request.ts";
 import { isMetadataUrl } from "../oauth/client-metadata.ts";
-import { allowAgent, allowDevice, redirectHost } from "../oauth/consent.ts";
+import { allowAgent, allowDevice, noteRefusal, redirectHost } from "../oauth/consent.ts";
 import { isLoopbackHost, isSecureOrigin, issuerOf } from "../oauth/issuer.ts";
 import { expandScopes } from "../oauth/scopes.ts";
 import { authorizationServer, oauthEnv } from "../oauth/server.ts";
+import { badForm } from "./answers.ts";
 import { csrfField, displayText, formActionFor, readForm, text, texts } from "./forms.ts";
-import { pageHeaders } from "./headers.ts";
+import { leadFormsTo } from "./headers.ts";
 import { page, problem } from "./layout.ts";
 import type { Owner, WebContext } from "./session.ts";
-import { badForm } from "./sign-in.ts";
 
 const SCOPE_TEXTS: Record<Scope, string> = {
   "osfoundry:read":
@@ -42,15 +42,18 @@ export async function authorize(c: WebContext) {
   const answer = await read(c, query);
   if (answer.kind !== "ok") return refusal(c, answer);
   const { authorization } = answer;
-  c.header("content-security-policy", policyFor(authorization));
-  if (text(form, "decision") !== "allow")
+  leadFormsTo(c, formActionFor(authorization.request.redirectUri));
+  const device = { name: shown(query, "device_name"), thumbprint: thumbprintOf(query) };
+  if (text(form, "decision") !== "allow") {
+    await noteRefusal(c.env, authorization, owner.account_id, device.name);
     return c.redirect(
       authorizationErrorRedirect(authorization.request, "access_denied", "The owner said no"),
       303,
     );
+  }
   const helpers = helpersOf(c);
   if (authorization.isDeviceLogin)
-    return c.redirect(await allowDevice(helpers, authorization, owner.account_id, thumbprintOf(query)), 303);
+    return c.redirect(await allowDevice(c.env, helpers, authorization, owner.account_id, device), 303);
 
   const own = await projectsOfAccount(database(c.env.DB), owner.account_id);
   const ticked = new Set(texts(form, "project_id"));
@@ -95,9 +98,6 @@ function refusal(
   );
 }
 
-const policyFor = ({ request }: Authorization): string =>
-  pageHeaders(formActionFor(request.redirectUri))["content-security-policy"] ?? "";
-
 /** The fingerprint that the relay asks to be shown, if it is one. */
 const thumbprintOf = (query: URLSearchParams): string => {
   const value = query.get("device_thumbprint") ?? "";
@@ -111,7 +111,7 @@ async function consentPage(
   query: URLSearchParams,
   wrong?: string,
 ) {
-  c.header("content-security-policy", policyFor(authorization));
+  leadFormsTo(c, formActionFor(authorization.request.redirectUri));
   const projects = await projectsOfAccount(database(c.env.DB), owner.account_id);
   const body = authorization.isDeviceLogin
     ? deviceQuestion(query, projects)
@@ -154,13 +154,16 @@ function identity(clientId: string) {
   return html`Verified: published by <strong>${new URL(clientId).hostname}</strong>`;
 }
 
+/** What a laptop says of itself, safe to show. */
+const shown = (query: URLSearchParams, field: "device_name" | "device_platform"): string =>
+  displayText(query.get(field) ?? "") || "not told";
+
 function deviceQuestion(query: URLSearchParams, projects: ProjectRow[]) {
-  const shown = (name: string) => displayText(query.get(name) ?? "") || "not told";
   return html`
 <p>A Graph Relay on a laptop asks to join your account.</p>
 <dl>
-<dt>Name</dt><dd><bdi>${shown("device_name")}</bdi></dd>
-<dt>System</dt><dd><bdi>${shown("device_platform")}</bdi></dd>
+<dt>Name</dt><dd><bdi>${shown(query, "device_name")}</bdi></dd>
+<dt>System</dt><dd><bdi>${shown(query, "device_platform")}</bdi></dd>
 <dt>Key fingerprint</dt><dd class="code">${thumbprintOf(query) || "not told"}</dd>
 </dl>
 <p>It will fetch the runs that your agents ask for, and run the Graphs that you share on it, in ${projects.length === 1 ? "your project" : `your ${projects.length} projects`}. What runs there is decided on the laptop.</p>

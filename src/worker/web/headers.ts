@@ -1,4 +1,4 @@
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 
 /**
  * What every page sends. `formAction` widens where its forms may lead: browsers hold the redirect after a
@@ -18,6 +18,11 @@ export function pageHeaders(formAction = "'self'"): Record<string, string> {
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=()",
     "cache-control": "no-store",
   };
+}
+
+/** Widens where this page's forms may lead. */
+export function leadFormsTo(c: Context, formAction: string): void {
+  c.header("content-security-policy", pageHeaders(formAction)["content-security-policy"] ?? "");
 }
 
 const HSTS = "max-age=63072000; includeSubDomains";

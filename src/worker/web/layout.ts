@@ -5,15 +5,15 @@ import type { WebContext } from "./session.ts";
 interface Page {
   title: string;
   body: Html;
-  /** A script of ours that the page works without. */
-  script?: string;
+  /** Scripts of ours. */
+  scripts?: readonly string[];
   status?: 200 | 400 | 403 | 404 | 413 | 429 | 500 | 502;
 }
 
 /** A page in the site's frame. Everything put into it by `html` is escaped. */
 export function page(
   c: WebContext,
-  { title, body, script, status = 200 }: Page,
+  { title, body, scripts = [], status = 200 }: Page,
 ): Response | Promise<Response> {
   return c.html(
     html`<!doctype html>
@@ -25,7 +25,7 @@ export function page(
 <title>${title} – Graph Relay</title>
 <link rel="stylesheet" href="/assets/style.css">
 <link rel="icon" href="data:,">
-${script ? html`<script src="${script}" defer></script>` : ""}
+${scripts.map((script) => html`<script src="${script}" defer></script>`)}
 </head>
 <body>
 <header><a href="/account">Graph Relay</a></header>

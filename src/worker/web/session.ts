@@ -9,6 +9,9 @@ import type { Env } from "../env.ts";
 /** How long an owner's browser stays signed in. */
 const SESSION_MS = 7 * 24 * 3600 * 1000;
 
+/** How long after a sign-in the steps that need a fresh one are open. */
+const FRESH_MS = 10 * 60 * 1000;
+
 /** The owner that a page is for. */
 export interface Owner {
   account_id: string;
@@ -20,13 +23,17 @@ export interface WebVariables {
   /** What this browser's forms must carry. */
   csrf: string;
 }
+/** Whether the owner proved who they are just now. */
+export const isFresh = (owner: Owner): boolean => systemClock.now() - owner.authenticated_at < FRESH_MS;
+
 export type WebContext = Context<{ Bindings: Env; Variables: WebVariables }>;
 type WebMiddleware = MiddlewareHandler<{ Bindings: Env; Variables: WebVariables }>;
 
 const isHttps = (c: Context): boolean => new URL(c.req.url).protocol === "https:";
 /** On http://localhost browsers refuse both the prefix and `Secure`. */
 const cookieName = (c: Context, name: "session" | "form"): string => (isHttps(c) ? `__Host-${name}` : name);
-const newSecret = (): string => systemRandom.bytes(32).toBase64({ alphabet: "base64url", omitPadding: true });
+export const newSecret = (): string =>
+  systemRandom.bytes(32).toBase64({ alphabet: "base64url", omitPadding: true });
 const csrfOf = (secret: string): Promise<string> => sha256Hex(`csrf:${secret}`);
 
 function setSecret(c: Context, name: "session" | "form", value: string, seconds?: number): void {

@@ -11,8 +11,16 @@ import { publicJwk, RELAY_PATH, type RegisterResponse } from "../../../src/proto
 /** Where the tests' endpoint is. */
 export const ORIGIN = "https://relay.example.com";
 
-/** The Worker, called without a network. */
-export const callWorker: typeof fetch = (input, init) => exports.default.fetch(new Request(input, init));
+/** The Worker, called without a network; each call from an address of its own unless it names one. */
+export const callWorker: typeof fetch = (input, init) => {
+  const request = new Request(input, init);
+  if (!request.headers.has(ADDRESS)) request.headers.set(ADDRESS, newAddress());
+  return exports.default.fetch(request);
+};
+
+/** The header in which Cloudflare tells the caller's address. */
+export const ADDRESS = "cf-connecting-ip";
+const newAddress = (): string => `10.${crypto.getRandomValues(new Uint8Array(3)).join(".")}`;
 
 export interface TestOwner {
   account_id: string;

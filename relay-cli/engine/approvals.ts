@@ -86,7 +86,8 @@ async function withinTime(
     limit.abort();
   });
   const onStop = (): void => resolve({ answer: "refused", by: "the run was stopped" });
-  runSignal.addEventListener("abort", onStop, { once: true });
+  if (runSignal.aborted) onStop();
+  else runSignal.addEventListener("abort", onStop, { once: true });
   try {
     return await Promise.race([broker.ask(request, AbortSignal.any([runSignal, limit.signal])), late]);
   } finally {

@@ -28,14 +28,10 @@ export interface SdkCall {
   onStep(usage: StepUsage): void;
 }
 
-declare global {
-  /** The AI SDK's own switch: its warnings would go to the standard error of whoever has the engine. */
-  var AI_SDK_LOG_WARNINGS: boolean | undefined;
-}
-
 /** Runs an agent on the Vercel AI SDK: the model answers, its tool calls are done, until it is through or out of steps. */
 export async function runSdkAgent(call: SdkCall): Promise<AgentAnswer> {
   const { generateText, isStepCount, jsonSchema, NoObjectGeneratedError, Output, tool } = await import("ai");
+  // They would go to the standard error of whoever has the engine.
   globalThis.AI_SDK_LOG_WARNINGS = false;
   const { options, prompt, signal } = call;
   const toolCalls: AgentAnswer["toolCalls"] = [];

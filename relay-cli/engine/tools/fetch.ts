@@ -76,12 +76,12 @@ async function follow(
   let from = new URL(url);
   for (let i = 0; i < MAX_REDIRECTS && (method === "GET" || method === "HEAD"); i++) {
     const location = answer.status >= 300 && answer.status < 400 ? answer.headers.get("location") : null;
-    if (location === null || !URL.canParse(location, from)) break;
+    if (location === null || !URL.canParse(location, from.href)) break;
     const to = new URL(location, from);
     const isUpgrade = from.protocol === "http:" && to.protocol === "https:" && from.hostname === to.hostname;
     if (to.origin !== from.origin && !isUpgrade) break;
     await answer.body?.cancel();
-    answer = await ports.fetch(to, options);
+    answer = await ports.fetch(to.href, options);
     from = to;
   }
   return answer;

@@ -36,17 +36,16 @@ export async function resolveGranted(
     "path_not_granted",
     `${show(wanted)} is not in a folder granted to this Graph.`,
   );
-  // Asked for inside of a grant as written, or as it really is: else existence would show through the error.
-  if (!roots.some((r) => inside(r.path, asked) || inside(resolve(r.grant.path), asked))) throw refused;
   try {
     const real = await fs.realpath(asked);
-    const root = roots.find((r) => inside(r.path, real));
+    const root = roots.find((r) => inside(r, real));
     if (root === undefined) throw refused;
-    return { path: real, folder: root.path };
+    return { path: real, folder: root };
   } catch (error) {
     if (error === refused) throw error;
+    // Not there: said only of a place that is inside, so that nobody learns what is outside.
     const above = await realAncestor(fs, asked);
-    throw roots.some((r) => inside(r.path, above)) ? notThere(wanted, error) : refused;
+    throw roots.some((r) => inside(r, above)) ? notThere(wanted, error) : refused;
   }
 }
 
@@ -77,19 +76,10 @@ export async function resolveForWriting(
   return { path: join(parent.path, name), folder: parent.folder };
 }
 
-async function realRoots(
-  fs: EngineFs,
-  folders: readonly FolderGrant[],
-): Promise<{ path: string; grant: FolderGrant }[]> {
-  const roots: { path: string; grant: FolderGrant }[] = [];
-  for (const grant of folders) {
-    try {
-      roots.push({ path: await fs.realpath(grant.path), grant });
-    } catch {
-      // A granted folder that is gone grants nothing.
-    }
-  }
-  return roots;
+async function realRoots(fs: EngineFs, folders: readonly FolderGrant[]): Promise<string[]> {
+  // A granted folder that is gone grants nothing.
+  const roots = await Promise.all(folders.map(({ path }) => fs.realpath(path).catch(() => undefined)));
+  return roots.filter((root) => root !== undefined);
 }
 
 /**

@@ -72,6 +72,8 @@ async function namesIn(
 ): Promise<Dirent[]> {
   const found: Dirent[] = [];
   try {
+    // It may have become a link since it was looked up.
+    if ((await fs.realpath(folder)) !== folder) throw Object.assign(new Error(), { code: "ELOOP" });
     for await (const entry of await fs.opendir(folder)) {
       if (ignored.has(entry.name)) continue;
       found.push(entry);

@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 import * as z from "zod";
 import { EngineError } from "../errors.ts";
 import type { EnginePorts } from "../ports.ts";
-import { type GrantedPath, resolveForWriting } from "./folders.ts";
+import { type GrantedPath, notThere, resolveForWriting } from "./folders.ts";
 import type { Tool } from "./tool.ts";
 
 const MAX_CHARACTERS = 2_000_000;
@@ -59,7 +59,7 @@ async function existing({ fs }: EnginePorts, { path }: GrantedPath): Promise<num
     return stats.size;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
+    throw error instanceof EngineError ? error : notThere(path, error);
   }
 }
 

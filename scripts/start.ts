@@ -1,4 +1,5 @@
 import { systemClock, systemRandom } from "../src/protocol/ports.ts";
+import type { RunOutput } from "../src/protocol/tools.ts";
 import { prepareEndpoint, startEndpoint } from "./lib/local-endpoint.ts";
 import { localOwner, newSignInLink } from "./lib/local-owner.ts";
 import { LocalRelay } from "./lib/local-relay.ts";
@@ -28,7 +29,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const owner = await localOwner(place, PORTS);
 
   step(`Starting the endpoint on port ${options.port}`);
-  const endpoint = await startEndpoint(place, { ownGroup: true });
+  const endpoint = await startEndpoint(place);
   const relay = new LocalRelay({ root: ROOT, state: options.state, url: endpoint.url });
   const stop = async () => {
     await relay.stop();
@@ -62,9 +63,15 @@ async function main(argv: readonly string[]): Promise<number> {
     relay.start();
     step("Asking for a run, as an agent does (the relay looks for work every 20 s)");
     const result = await relay.call(SAMPLE, { folder: options.folder }, signedIn);
-    say("");
-    console.log(result.trimEnd());
+    console.log(`\n${report(result)}`);
   }
+}
+
+/** The tool's result as a person reads it: the ticket, then the sample Graph's summary. */
+function report(run: RunOutput): string {
+  const summary = (run.result as { summary?: string } | undefined)?.summary;
+  const head = `get_graph_run answered: ${run.status}, command ${run.command_id}, execution ${run.execution_id}`;
+  return `${head}\n\n${summary ?? JSON.stringify(run.result, null, 2)}\n`;
 }
 
 /** Resolves at the first SIGINT or SIGTERM; later ones do nothing, as everything is ending already. */

@@ -34,16 +34,15 @@ const QUIET = {
 
 const environment = (): NodeJS.ProcessEnv => ({ ...process.env, ...QUIET });
 const databases = (place: EndpointPlace) => join(place.state, "databases");
-const secrets = (place: EndpointPlace) => join(place.state, "endpoint.env");
+const keyFile = (place: EndpointPlace) => join(place.state, "signing-keys.json");
 const logFile = (place: EndpointPlace) => join(place.state, "endpoint.log");
 
 /** Makes the state folder and its signing keys, unless they are there, and applies the D1 migrations. */
 export async function prepareEndpoint(place: EndpointPlace): Promise<void> {
   mkdirSync(place.state, { recursive: true, mode: 0o700 });
-  if (!existsSync(secrets(place))) {
-    writeFileSync(secrets(place), `SIGNING_KEYS='${await newSigningKeys()}'\n`, { mode: 0o600 });
-  }
-  chmodSync(secrets(place), 0o600);
+  if (!existsSync(keyFile(place)))
+    writeFileSync(keyFile(place), `${await newSigningKeys()}\n`, { mode: 0o600, flush: true });
+  chmodSync(keyFile(place), 0o600);
   await run("wrangler", ["d1", "migrations", "apply", "DB", "--local", "--persist-to", databases(place)], {
     cwd: place.root,
     env: environment(),
@@ -80,55 +79,30 @@ export interface LocalEndpoint {
 }
 
 /**
- * Starts `wrangler dev` and waits until it answers. The log is in the state folder. With `ownGroup` it
- * leads a process group, so that all of it can be killed at once.
+ * Starts it as a process that leads a group of its own, so that all of it can be killed at once, and waits
+ * until it answers. The log is in the state folder.
  */
-export async function startEndpoint(
-  place: EndpointPlace,
-  { ownGroup = false }: { ownGroup?: boolean } = {},
-): Promise<LocalEndpoint> {
+export async function startEndpoint(place: EndpointPlace): Promise<LocalEndpoint> {
   const log = openSync(logFile(place), "w", 0o600);
+  const serve = join(place.root, "scripts", "serve.ts");
   const child = spawn(
-    "wrangler",
-    [
-      "dev",
-      "--port",
-      String(place.port),
-      "--persist-to",
-      databases(place),
-      "--env-file",
-      secrets(place),
-      "--show-interactive-dev-session=false",
-    ],
-    { cwd: place.root, env: environment(), stdio: ["ignore", log, log], detached: ownGroup },
+    process.execPath,
+    [serve, "--port", String(place.port), "--databases", databases(place)],
+    {
+      cwd: place.root,
+      env: { ...environment(), SIGNING_KEYS: readFileSync(keyFile(place), "utf8").trim() },
+      stdio: ["ignore", log, log, "ipc"],
+      detached: true,
+    },
   );
   closeSync(log);
-  const url = `http://localhost:${place.port}`;
   const stop = () => endChild(child, "SIGTERM", 10_000);
-  try {
-    await answers(`${url}/health`, child);
-  } catch (error) {
-    await stop();
-    const tail = readFileSync(logFile(place), "utf8").trim().split("\n").slice(-15).join("\n");
-    throw new Error(`The endpoint did not start (${(error as Error).message}). Its log ends:\n${tail}`);
-  }
   const failed = async () => {
     await ended(child);
     return `The endpoint has ended. Its log: ${logFile(place)}`;
   };
-  return { url, process: child, failed, stop };
-}
-
-/** Resolves when the address answers 200; rejects when the child has ended, or after two minutes. */
-async function answers(url: string, child: ChildProcess): Promise<void> {
-  for (let tries = 0; tries < 600; tries++) {
-    if (child.exitCode !== null) throw new Error(`it ended with exit code ${child.exitCode}`);
-    const status = await fetch(url, { signal: AbortSignal.timeout(5_000) }).then(
-      (response) => response.status,
-      () => 0,
-    );
-    if (status === 200) return;
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
-  throw new Error("it did not answer within two minutes");
+  const ready = await Promise.race([new Promise((resolve) => child.once("message", resolve)), failed()]);
+  if (ready === "ready") return { url: `http://localhost:${place.port}`, process: child, failed, stop };
+  const tail = readFileSync(logFile(place), "utf8").trim().split("\n").slice(-15).join("\n");
+  throw new Error(`The endpoint did not start. Its log ends:\n${tail}`);
 }

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { type RunOutput, runOutput } from "../../src/protocol/tools.ts";
 import type { OwnerBrowser } from "./owner-browser.ts";
-import { endChild, ended, run } from "./processes.ts";
+import { CommandFailed, endChild, ended, run } from "./processes.ts";
 
 /** How long a relay that was told to stop may take to finish what runs. */
 const DRAIN_MS = 60_000;
@@ -63,10 +64,10 @@ export class LocalRelay {
   }
 
   /**
-   * Asks for a run as a connected agent and waits for its result, which it returns as it was printed. The
-   * first time the agent signs in: `owner` answers its consent page.
+   * Asks for a run as a connected agent and waits until it ended. The first time the agent signs in:
+   * `owner` answers its consent page.
    */
-  async call(graph: string, args: object, owner: () => Promise<OwnerBrowser>): Promise<string> {
+  async call(graph: string, args: object, owner: () => Promise<OwnerBrowser>): Promise<RunOutput> {
     let seen = "";
     const answered: Promise<void>[] = [];
     const onStderr = (text: string) => {
@@ -75,10 +76,23 @@ export class LocalRelay {
       if (page === undefined || answered.length > 0) return;
       answered.push(allow(owner, page));
     };
-    const words = ["call", graph, JSON.stringify(args), "--url", this.#url, "--no-browser"];
-    const result = await this.#command(words, { onStderr });
+    const words = ["call", graph, JSON.stringify(args), "--url", this.#url, "--no-browser", "--json"];
+    const record = await this.#whenListed(() => this.#command(words, { onStderr }));
     await Promise.all(answered);
-    return result;
+    return runOutput.parse(JSON.parse(record));
+  }
+
+  /** The relay's first pass, which makes a Graph known to agents, may still be under way. */
+  async #whenListed(ask: () => Promise<string>): Promise<string> {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await ask();
+      } catch (error) {
+        const unknown = error instanceof CommandFailed && error.output.includes("No shared Graph");
+        if (!unknown || tries === 30) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 1_000));
+      }
+    }
   }
 
   /** Resolves with what to tell the person when the relay ends by itself. */

@@ -16,7 +16,7 @@ import { systemClock, systemRandom } from "../../src/protocol/ports.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** A real endpoint (`wrangler dev`) on a free port, over a temporary folder that outlives its restarts. */
+/** A real endpoint (workerd, as `npm start` starts it) on a free port, over a temporary folder that outlives its restarts. */
 export interface TestEndpoint {
   /** Such as `http://localhost:41234`. The same after a restart. */
   readonly url: string;
@@ -45,7 +45,7 @@ export async function startTestEndpoint(): Promise<TestEndpoint> {
   await prepareEndpoint(place);
   const link = await ownerLink({ name: "Owner" }, { clock: systemClock, random: systemRandom });
   await executeSql(place, link.sql);
-  let running: LocalEndpoint | undefined = await startEndpoint(place, { ownGroup: true });
+  let running: LocalEndpoint | undefined = await startEndpoint(place);
   const { url } = running;
   const owner = new OwnerBrowser(url);
   await owner.signIn(link.code);
@@ -65,7 +65,7 @@ export async function startTestEndpoint(): Promise<TestEndpoint> {
     kill9,
     async restart() {
       await running?.stop();
-      running = await startEndpoint(place, { ownGroup: true });
+      running = await startEndpoint(place);
     },
     async stop() {
       await running?.stop();

@@ -27,6 +27,7 @@ const USABLE = `
   JOIN agents a ON a.id = ap.agent_id AND a.revoked_at IS NULL
   JOIN projects p ON p.id = ap.project_id AND p.disabled_at IS NULL`;
 
+// CROSS JOIN is SQLite's way to have the joins in this order: its planner would read all sessions there are.
 const LIST = `
 WITH connected AS MATERIALIZED (
   SELECT p.id, p.name, ap.connected_at FROM agent_projects ap ${USABLE}
@@ -40,7 +41,7 @@ SELECT * FROM (
   SELECT s.project_id, NULL, s.device_id, s.graph_session_id, s.name, s.description, s.slug, s.version,
     s.status, s.arguments_schema
   FROM connected c
-  JOIN graph_sessions s ON s.project_id = c.id AND s.unshared_at IS NULL
+  CROSS JOIN graph_sessions s ON s.project_id = c.id AND s.unshared_at IS NULL
   JOIN devices d ON d.id = s.device_id AND d.removed_at IS NULL
   ORDER BY c.connected_at, c.id, s.name, s.graph_session_id
   LIMIT ?3

@@ -46,7 +46,12 @@ const relay = createRelayRoutes({
   now: () => Date.now(),
 });
 
-const testEnv = env as unknown as Parameters<typeof mcp.fetch>[1];
+type TestEnv = Parameters<typeof mcp.fetch>[1];
+let testEnv = env as unknown as TestEnv;
+/** Gives the routes another database than the test's, such as one that counts. */
+export function useDatabase(DB: D1Database): void {
+  testEnv = { ...(env as object), DB, PROJECT_QUEUE: env.PROJECT_QUEUE } as TestEnv;
+}
 export const fetchMcp = (request: Request): Promise<Response> => Promise.resolve(mcp.fetch(request, testEnv));
 export const fetchRelay = (request: Request): Promise<Response> =>
   Promise.resolve(relay.fetch(request, testEnv));

@@ -17,6 +17,7 @@ export interface Store {
   readonly history: HistoryStore;
   readonly calls: CallStore;
   readonly settings: SettingsStore;
+  readonly approvals: ApprovalStore;
   close(): void;
 }
 
@@ -186,6 +187,11 @@ export interface HistoryStore {
   list(limit: number): HistoryEntry[];
   find(executionId: string): HistoryEntry | undefined;
   events(executionId: string): { at: number; event: EngineEvent }[];
+  /**
+   * Deletes ended runs that ended before `endedBefore`, and then the oldest ones until what is left takes at most
+   * `characters` of arguments, results and events. Returns how many went.
+   */
+  prune(limits: { endedBefore: number; characters: number }): number;
 }
 export interface HistoryStart {
   execution_id: string;
@@ -235,10 +241,40 @@ export interface AgentLogin {
 export interface SettingsStore {
   /** What was set; what is left out takes its default. */
   of(graphSessionId: string): Partial<GraphSettings>;
-  /** Lets a Graph's tools reach into a folder. `path` is absolute. */
+  /** Lets a Graph's tools reach into a folder. `path` is absolute. Folders keep the order they were first granted in. */
   grantFolder(graphSessionId: string, path: string, write: boolean): void;
   revokeFolder(graphSessionId: string, path: string): boolean;
   setApproval(graphSessionId: string, tool: string, setting: GraphSettings["approvals"][string]): void;
+  /** Takes the tool's own default again. */
+  clearApproval(graphSessionId: string, tool: string): boolean;
   /** Sets limits, in place of those set before under the same names. */
   setLimits(graphSessionId: string, limits: Partial<Omit<GraphSettings, "folders" | "approvals">>): void;
+}
+
+/** Questions to the owner: put by the process that runs a Graph, answered from any other. */
+export interface ApprovalStore {
+  /** Returns the question's number. */
+  ask(question: NewQuestion): number;
+  /** Those that are waited for, oldest first. `now` decides which are past their time. */
+  open(now: number): Question[];
+  /** Answers it, if it is still waited for. `always` also sets the tool to allow for that Graph. */
+  answer(n: number, answer: ApprovalAnswer, by: string, now: number): boolean;
+  /** The answer, once there is one. */
+  answerTo(n: number): { answer: ApprovalAnswer; by: string } | undefined;
+  /** Nobody waits any more. */
+  withdraw(n: number): void;
+}
+export type ApprovalAnswer = "once" | "run" | "always" | "refused";
+export interface NewQuestion {
+  execution_id: string;
+  run_id: string;
+  /** The Graph's slug. */
+  graph: string;
+  tool: string;
+  request: string;
+  asked_at: number;
+  expires_at: number;
+}
+export interface Question extends NewQuestion {
+  n: number;
 }

@@ -1,5 +1,6 @@
 import type { EngineEvent } from "../engine/contract.ts";
 import type { FinishedRun, HistoryEntry, HistoryStore } from "./contract.ts";
+import { pruneHistory } from "./history-prune.ts";
 import type { Sql } from "./sql.ts";
 
 type Row = Omit<HistoryEntry, "finished_before_stop"> & { finished_before_stop: number };
@@ -58,6 +59,7 @@ export function historyStore(sql: Sql): HistoryStore {
           executionId,
         )
         .map(({ at, event }) => ({ at, event: JSON.parse(event) as EngineEvent })),
+    prune: (limits) => pruneHistory(sql, limits),
   };
 }
 

@@ -1,3 +1,4 @@
+import { approvalStore } from "./approvals.ts";
 import { attemptStore } from "./attempts.ts";
 import { callStore } from "./calls.ts";
 import type { Store } from "./contract.ts";
@@ -20,6 +21,7 @@ export function createStore(sql: Sql): Store {
     history: historyStore(sql),
     calls: callStore(sql),
     settings: settingsStore(sql),
+    approvals: approvalStore(sql),
     close: () => sql.close(),
   };
 }

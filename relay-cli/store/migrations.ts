@@ -163,6 +163,16 @@ CREATE TABLE agent_logins (
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  {
+    // A relay that was killed while it asked cannot withdraw its question: the time does. Folders keep the
+    // order they were granted in, as relative paths are looked up in the first.
+    version: 2,
+    sql: `
+ALTER TABLE approval_requests ADD COLUMN expires_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE folder_grants ADD COLUMN granted_at INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX history_ended ON history (finished_at) WHERE finished_at IS NOT NULL;
+`,
+  },
 ];
 
 /** The newest version this program knows. */

@@ -14,7 +14,7 @@ export function settingsStore(sql: Sql): SettingsStore {
   return {
     of(id) {
       const folders = sql.all<{ path: string; write: number }>(
-        "SELECT path, write FROM folder_grants WHERE graph_session_id = ? ORDER BY path",
+        "SELECT path, write FROM folder_grants WHERE graph_session_id = ? ORDER BY granted_at, path",
         id,
       );
       const approvals = sql.all<{ tool: string; setting: ApprovalSetting }>(
@@ -29,7 +29,9 @@ export function settingsStore(sql: Sql): SettingsStore {
     },
     grantFolder(id, path, write) {
       sql.run(
-        "INSERT OR REPLACE INTO folder_grants (graph_session_id, path, write) VALUES (?, ?, ?)",
+        `INSERT INTO folder_grants (graph_session_id, path, write, granted_at)
+           VALUES (?, ?, ?, (SELECT coalesce(max(granted_at), 0) + 1 FROM folder_grants))
+         ON CONFLICT (graph_session_id, path) DO UPDATE SET write = excluded.write`,
         id,
         path,
         Number(write),
@@ -45,6 +47,8 @@ export function settingsStore(sql: Sql): SettingsStore {
         setting,
       );
     },
+    clearApproval: (id, tool) =>
+      sql.run("DELETE FROM approvals WHERE graph_session_id = ? AND tool = ?", id, tool) === 1,
     setLimits(id, limits) {
       sql.atomically(() => {
         const settings = JSON.stringify({ ...limitsOf(id), ...limits });

@@ -8,7 +8,14 @@ import { unstable_startWorker as startWorker } from "wrangler";
 /** The cron trigger of wrangler.toml, which nothing else fires on one machine. */
 const CRON_MS = 60_000;
 
-const { values } = parseArgs({ options: { port: { type: "string" }, databases: { type: "string" } } });
+const { values } = parseArgs({
+  options: {
+    port: { type: "string" },
+    databases: { type: "string" },
+    "inspector-port": { type: "string" },
+  },
+});
+const inspectorPort = values["inspector-port"];
 
 const worker = await startWorker({
   config: "wrangler.toml",
@@ -18,7 +25,7 @@ const worker = await startWorker({
   dev: {
     server: { hostname: "localhost", port: Number(values.port) },
     persist: values.databases ?? false,
-    inspector: false,
+    inspector: inspectorPort !== undefined && { hostname: "127.0.0.1", port: Number(inspectorPort) },
     watch: false,
     logLevel: "warn",
   },

@@ -1,3 +1,6 @@
+import type { SourceOf } from "./profile.ts";
+import type { Profiler } from "./profiler.ts";
+
 /** A job in a laptop's hands: its claim is recorded, and nobody else gets it. */
 export interface PickedUp {
   /** The idempotency key it was asked for with. */
@@ -18,7 +21,7 @@ export interface Laptop {
 }
 
 /** What the owner's agent reads. */
-export interface StoredRun {
+interface StoredRun {
   finished: boolean;
   resultJson: string | undefined;
 }
@@ -39,6 +42,14 @@ export interface Contestant {
   close(): Promise<void>;
   /** Ends what the contestant itself started; it is not used after. */
   end?(): Promise<void>;
+  /** How its processor time is sampled, if that is not the driver's own. */
+  profiler?: {
+    /** Makes it ready to be sampled; no round was run since. */
+    prepare(): Promise<void>;
+    start: Profiler;
+    /** Where a bundle's frames come from. */
+    sources(): SourceOf;
+  };
   /** The processes beside the driver's that do its work; what they start counts too. */
   readonly servers: readonly number[];
 }

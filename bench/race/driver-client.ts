@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Place } from "./contestant.ts";
-import type { Order } from "./driver.ts";
+import type { Order, ProfiledRound } from "./driver.ts";
 import type { RoundOptions } from "./round.ts";
 import type { RoundResult } from "./stats.ts";
 
@@ -10,6 +10,7 @@ import type { RoundResult } from "./stats.ts";
 export interface Driver {
   fill(total: number): Promise<void>;
   round(options: RoundOptions): Promise<RoundResult>;
+  profile(options: RoundOptions): Promise<ProfiledRound>;
   stop(): Promise<void>;
 }
 
@@ -19,17 +20,23 @@ export async function startDriver(module: string, place: Place, nodeArgs: string
     execArgv: ["--disable-warning=ExperimentalWarning", ...nodeArgs],
     stdio: ["ignore", "inherit", "inherit", "ipc"],
   });
-  await order(child, { do: "open", module, place });
+  const stop = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, "exit");
+    child.disconnect();
+    await gone;
+  };
+  try {
+    await order(child, { do: "open", module, place });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
   return {
     fill: async (total) => void (await order(child, { do: "fill", total })),
     round: (options) => order(child, { do: "round", options }) as Promise<RoundResult>,
-    async stop() {
-      if (child.exitCode !== null) return;
-      await order(child, { do: "end" });
-      const gone = once(child, "exit");
-      child.disconnect();
-      await gone;
-    },
+    profile: (options) => order(child, { do: "profile", options }) as Promise<ProfiledRound>,
+    stop,
   };
 }
 

@@ -1,5 +1,8 @@
 import type { Contestant, OpenContestant, Place } from "./contestant.ts";
+import { areaOf, type Spent, spent } from "./profile.ts";
+import { ownProfiler } from "./profiler.ts";
 import { type RoundOptions, runRound } from "./round.ts";
+import type { RoundResult } from "./stats.ts";
 
 // A contestant's own process, so that no library's garbage is collected on another's time. Told what to do
 // by the race over the channel to its parent.
@@ -8,7 +11,12 @@ export type Order =
   | { do: "open"; module: string; place: Place }
   | { do: "fill"; total: number }
   | { do: "round"; options: RoundOptions }
-  | { do: "end" };
+  | { do: "profile"; options: RoundOptions };
+
+export interface ProfiledRound {
+  round: RoundResult;
+  spent: Spent;
+}
 
 let contestant: Contestant | undefined;
 
@@ -20,8 +28,17 @@ async function obey(order: Order): Promise<unknown> {
   }
   if (!contestant) throw new Error("not open");
   if (order.do === "fill") return contestant.fill(order.total);
-  if (order.do === "end") return contestant.end?.();
+  if (order.do === "profile") return profiled(contestant, order.options);
   return runRound(contestant, order.options);
+}
+
+/** A round, and where the time went: of the contestant's own process, or of this one. */
+async function profiled(of: Contestant, options: RoundOptions): Promise<ProfiledRound> {
+  await of.profiler?.prepare();
+  await runRound(of, { ...options, name: `${options.name}-warm` });
+  const stop = await (of.profiler?.start ?? ownProfiler)();
+  const round = await runRound(of, options);
+  return { round, spent: spent(await stop(), areaOf, of.profiler?.sources()) };
 }
 
 process.on("message", (order: Order) => {
@@ -31,4 +48,9 @@ process.on("message", (order: Order) => {
       process.send?.({ error: error instanceof Error ? (error.stack ?? String(error)) : String(error) }),
   );
 });
-process.on("disconnect", () => process.exit());
+// A person's Ctrl-C reaches every process; this one waits for the race to end it.
+process.on("SIGINT", () => {});
+// The race is over, or is gone: nothing it started here may outlive it.
+process.on("disconnect", () => {
+  void Promise.resolve(contestant?.end?.()).finally(() => process.exit());
+});

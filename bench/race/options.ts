@@ -6,13 +6,16 @@ export interface RaceOptions {
   only: string[];
   clients: number[];
   rounds: number;
+  /** Before the first round, and after each filling: a round that is not counted. */
+  warmupRoundMs: number;
+  /** At the start of each round. */
   warmupMs: number;
   measureMs: number;
   /** Stored runs at which growth is measured, ascending; none: not measured. */
   sizes: number[];
   growthRounds: number;
   growthClients: number;
-  /** Where each contestant's processor time goes is measured too. */
+  /** Where our processor time goes is measured too. */
   profile: boolean;
   /** The tables of docs/benchmarks.md and bench/results/race are written anew. */
   write: boolean;
@@ -26,7 +29,6 @@ const HELP = `npm run bench -- [options]
   --rounds N          rounds of each contestant at each number of clients
   --seconds S         seconds measured in each round
   --sizes 1000,…      stored runs at which growth is measured; 0: leave growth out
-  --profile           also measure where the processor time goes (one more round each)
   --no-write          print only; leave bench/results/race and docs/benchmarks.md as they are`;
 
 /** Reads the command line. Throws with what is wrong, or with the help text if that is asked for. */
@@ -40,7 +42,6 @@ export function raceOptions(args: string[]): RaceOptions {
       rounds: { type: "string" },
       seconds: { type: "string" },
       sizes: { type: "string" },
-      profile: { type: "boolean", default: false },
       "no-write": { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
@@ -58,12 +59,13 @@ export function raceOptions(args: string[]): RaceOptions {
     only: values.only.split(",").filter((name) => name !== ""),
     clients: list(values.clients, [1, 10, 100]),
     rounds: positive(values.rounds ?? (quick ? "2" : "5")),
+    warmupRoundMs: quick ? 1_000 : 3_000,
     warmupMs: quick ? 300 : 600,
     measureMs: 1000 * positive(values.seconds ?? (quick ? "0.7" : "2")),
     sizes: list(values.sizes, quick ? [1_000, 10_000] : [1_000, 10_000, 100_000, 1_000_000]),
-    growthRounds: quick ? 1 : 3,
+    growthRounds: quick ? 1 : 2,
     growthClients: 10,
-    profile: values.profile,
+    profile: !quick,
     write: !quick && !values["no-write"],
   };
 }

@@ -1,6 +1,7 @@
 import { statfsSync } from "node:fs";
 import { freemem } from "node:os";
 import { ENTRIES, type Entry, titleOf } from "./contestants.ts";
+import type { ProfiledRound } from "./driver.ts";
 import type { Driver } from "./driver-client.ts";
 import type { RaceOptions } from "./options.ts";
 import { startStable } from "./stable.ts";
@@ -13,24 +14,32 @@ export interface RaceResult {
   race: Record<string, Rounds>;
   /** By number of stored runs. */
   growth: Record<string, Rounds>;
+  /** Where the time of ours goes, by contestant. */
+  profiles: Record<string, ProfiledRound>;
   /** Sizes left out, and why. */
   leftOut: string[];
 }
+
+/** Whose time is looked into, and with how many clients. */
+const OURS = ["served", "rules"];
+const PROFILE_CLIENTS = 10;
 
 /** Says what goes on, to stderr: the tables are for stdout. */
 const say = (text: string) => console.error(text);
 
 export async function race(options: RaceOptions): Promise<RaceResult> {
   const entries = ENTRIES.filter(({ name }) => options.only.length === 0 || options.only.includes(name));
-  const { race: rounds, versions } = await runRace(entries, options);
+  const first = await runRace(entries, options);
   const growth = options.sizes.length > 0 ? await runGrowth(entries, options) : { growth: {}, leftOut: [] };
-  return { versions, race: rounds, ...growth };
+  return { ...first, ...growth };
 }
 
 async function runRace(entries: readonly Entry[], options: RaceOptions) {
   const stable = await startStable(entries);
   const all: Record<string, Rounds> = {};
+  const profiles: Record<string, ProfiledRound> = {};
   try {
+    await warmUp(stable.drivers, "race-warm", options);
     for (let round = 0; round < options.rounds; round++) {
       for (const clients of options.clients) {
         say(`round ${round + 1} of ${options.rounds}, ${clients} clients`);
@@ -44,10 +53,21 @@ async function runRace(entries: readonly Entry[], options: RaceOptions) {
         addRound(all, String(clients), results);
       }
     }
+    for (const name of options.profile ? OURS : []) {
+      const profile = stable.drivers.get(name)?.profile;
+      if (!profile) continue;
+      say(`profile of ${titleOf(name)}`);
+      profiles[name] = await profile({
+        ...counted(options),
+        name: "profiled",
+        clients: PROFILE_CLIENTS,
+        stored: 0,
+      });
+    }
   } finally {
     await stable.end();
   }
-  return { race: all, versions: stable.versions };
+  return { race: all, profiles, versions: stable.versions };
 }
 
 async function runGrowth(entries: readonly Entry[], options: RaceOptions) {
@@ -70,6 +90,7 @@ async function runGrowth(entries: readonly Entry[], options: RaceOptions) {
           `${titleOf(name)} holds ${count(size)} runs (${((performance.now() - from) / 1000).toFixed(1)} s)`,
         );
       }
+      await warmUp(stable.drivers, `growth-warm-${size}`, options);
       for (let round = 0; round < options.growthRounds; round++) {
         const name = `growth-${size}-${round}`;
         const results = await oneRound(rotated([...stable.drivers], round), {
@@ -86,6 +107,18 @@ async function runGrowth(entries: readonly Entry[], options: RaceOptions) {
   }
   return { growth: all, leftOut };
 }
+
+/** Compiles, connects and caches what the first round would pay for otherwise. */
+async function warmUp(
+  drivers: ReadonlyMap<string, Driver>,
+  name: string,
+  options: RaceOptions,
+): Promise<void> {
+  for (const driver of drivers.values())
+    await driver.round({ name, clients: 10, warmupMs: 0, measureMs: options.warmupRoundMs, stored: 0 });
+}
+
+const counted = ({ warmupMs, measureMs }: RaceOptions) => ({ warmupMs, measureMs });
 
 type Drivers = (readonly [string, Driver])[];
 

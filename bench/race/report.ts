@@ -1,4 +1,5 @@
 import { ENTRIES, titleOf } from "./contestants.ts";
+import type { ProfiledRound } from "./driver.ts";
 import type { RaceResult } from "./race.ts";
 import { medianRound, type RoundResult, STEPS, type Step } from "./stats.ts";
 import { bars, lines, type Plot } from "./svg.ts";
@@ -17,6 +18,7 @@ export function tablesOf(result: RaceResult): Record<string, string> {
       )
       .join("\n\n"),
     cpu: cpu(result.race),
+    profile: Object.entries(result.profiles).map(profile).join("\n\n"),
     growth: growth(result.growth, result.leftOut),
   };
 }
@@ -70,6 +72,24 @@ function cpu(race: Record<string, Rounds>): string {
     }),
   );
   return table(head, rows);
+}
+
+/** Areas below this share of the busy time are summed up as the rest. */
+const LEAST_SHARE = 0.02;
+
+function profile([name, { round, spent }]: [string, ProfiledRound]): string {
+  const busy = spent.filter(([area]) => area !== "idle");
+  const total = busy.reduce((sum, [, time]) => sum + time, 0);
+  const shown = busy.filter(([, time]) => time >= LEAST_SHARE * total);
+  const rest = total - shown.reduce((sum, [, time]) => sum + time, 0);
+  const share = (time: number) => `${((100 * time) / total).toFixed(0)} %`;
+  const jobs = round.jobsPerSecond * round.seconds;
+  const rows = [...shown, ["the rest", rest] as const].map(([area, time]) => [
+    area,
+    share(time),
+    ms(time / jobs),
+  ]);
+  return `**${titleOf(name)}**\n\n${table(["the JavaScript thread's time", "share", "ms/job"], rows)}`;
 }
 
 function growth(byStored: Record<string, Rounds>, leftOut: readonly string[]): string {

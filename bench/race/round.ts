@@ -111,9 +111,12 @@ export async function runRound(contestant: Contestant, options: RoundOptions): P
       cycles.delete(key);
       jobsInAll++;
       const ended = now();
+      // Each job counts by the part of it that lies within the measured time, so that a round that is short
+      // for its jobs is not counted in whole ones.
+      const within = Math.min(ended, until) - Math.max(begun, measureFrom);
+      jobs += Math.max(0, within) / (ended - begun);
+      // One that outlasts the round counts in the latencies too: they may not lose the slow ones.
       if (ended < measureFrom) continue;
-      // One that outlasts the round is no part of its throughput, but of its latencies: they may not lose the slow ones.
-      if (ended <= until) jobs++;
       for (const step of STEPS) {
         const time = cycle.times[step];
         if (time !== undefined) samples[step].push(time);

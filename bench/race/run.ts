@@ -17,6 +17,7 @@ const TITLES: Record<string, string> = {
   throughput: "Throughput, and the whole job",
   steps: "Each step",
   cpu: "Processor time a job",
+  profile: "Where our time goes (10 clients)",
   growth: "Growth",
 };
 
@@ -27,7 +28,8 @@ async function main(): Promise<void> {
   const result = await race(options);
   const about = machine(result.versions, options);
   const tables: Record<string, string> = { machine: about.table, ...tablesOf(result) };
-  for (const [name, text] of Object.entries(tables)) console.log(`\n## ${TITLES[name] ?? name}\n\n${text}`);
+  for (const [name, text] of Object.entries(tables))
+    if (text !== "") console.log(`\n## ${TITLES[name] ?? name}\n\n${text}`);
   console.error(`\n${((performance.now() - from) / 1000).toFixed(0)} s`);
   if (!options.write) return;
   mkdirSync(RESULTS, { recursive: true });

@@ -13,6 +13,8 @@ export interface Stable {
   end(): Promise<void>;
 }
 
+const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+
 /** Starts `entries`. What was started is ended again if one of them cannot be. */
 export async function startStable(entries: readonly Entry[]): Promise<Stable> {
   // Not the folder for temporary files, which may be in memory, where syncing costs nothing.
@@ -23,10 +25,13 @@ export async function startStable(entries: readonly Entry[]): Promise<Stable> {
   const drivers = new Map<string, Driver>();
   const versions: Record<string, string> = {};
   const end = async () => {
+    for (const signal of SIGNALS) process.off(signal, interrupted);
     for (const driver of drivers.values()) await driver.stop();
     for (const server of servers) await server.stop();
     rmSync(folder, { recursive: true, force: true });
   };
+  const interrupted = () => void end().finally(() => process.exit(130));
+  for (const signal of SIGNALS) process.once(signal, interrupted);
   try {
     for (const { name, module, server: start } of entries) {
       const server = await start?.(folder);

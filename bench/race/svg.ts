@@ -8,7 +8,7 @@ const TOP = 46;
 const BOTTOM = 44;
 const COLOURS = ["#0b6e4f", "#6bbf59", "#2f6db5", "#c0392b", "#8e6c8a"];
 
-export interface Series {
+interface Series {
   name: string;
   /** One value for each of the plot's positions; NaN: none. */
   values: number[];

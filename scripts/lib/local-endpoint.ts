@@ -29,6 +29,8 @@ const QUIET = {
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   // A local browser of the databases that asks for no sign-in.
   X_LOCAL_EXPLORER: "false",
+  // A database of traces that nobody reads.
+  X_LOCAL_OBSERVABILITY: "false",
   CI: "true",
 };
 
@@ -80,14 +82,21 @@ export interface LocalEndpoint {
 
 /**
  * Starts it as a process that leads a group of its own, so that all of it can be killed at once, and waits
- * until it answers. The log is in the state folder.
+ * until it answers. The log is in the state folder. `inspectorPort`: where a debugger may join; none without.
  */
-export async function startEndpoint(place: EndpointPlace): Promise<LocalEndpoint> {
+export async function startEndpoint(
+  place: EndpointPlace,
+  { inspectorPort }: { inspectorPort?: number } = {},
+): Promise<LocalEndpoint> {
   const log = openSync(logFile(place), "w", 0o600);
   const serve = join(place.root, "scripts", "serve.ts");
   const child = spawn(
     process.execPath,
-    [serve, "--port", String(place.port), "--databases", databases(place)],
+    [
+      serve,
+      ...["--port", String(place.port), "--databases", databases(place)],
+      ...(inspectorPort === undefined ? [] : ["--inspector-port", String(inspectorPort)]),
+    ],
     {
       cwd: place.root,
       env: { ...environment(), SIGNING_KEYS: readFileSync(keyFile(place), "utf8").trim() },

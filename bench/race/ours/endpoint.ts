@@ -14,14 +14,14 @@ import { ownerLink } from "../../../scripts/lib/owner-link.ts";
 import { DEFAULT_SETTINGS } from "../../../src/protocol/limits.ts";
 import { systemClock, systemRandom } from "../../../src/protocol/ports.ts";
 import { RELAY_PATH } from "../../../src/protocol/relay-api.ts";
+import { freePort } from "../servers.ts";
 
-const ROOT = resolve(import.meta.dirname, "../../..");
+export const ROOT = resolve(import.meta.dirname, "../../..");
 const REDIRECT = "http://127.0.0.1:4711/callback";
 
 /** The endpoint as `npm start` runs it, with one project, its devices and two agents. */
 export interface RacingEndpoint {
   readonly projectId: string;
-  readonly devices: readonly string[];
   /** Access tokens of two agents of the project. */
   readonly agentTokens: readonly [string, string];
   /** The first of the two agents. */
@@ -31,6 +31,8 @@ export interface RacingEndpoint {
   deviceToken(device_id: string): Promise<string>;
   /** Stops it, lets `change` have the project's database to itself, and starts it again. */
   whileStopped(change: (objectFile: string) => void): Promise<void>;
+  /** Starts it again with a debugger, and answers its address. */
+  withDebugger(): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -47,23 +49,34 @@ export async function startRacingEndpoint(
   const accounts = databaseWith(join(objects, "d1"), "accounts");
   const projectId = addDevices(accounts, link.sql, devices);
   let running: LocalEndpoint = await startEndpoint(place);
-  const owner = new OwnerBrowser(running.url);
-  await owner.signIn(link.code);
-  const agentTokens = [
-    await connectAgent(running.url, owner, "Racer"),
-    await connectAgent(running.url, owner, "Other racer"),
-  ] as const;
-  const agentId = read(accounts, "select id from agents order by created_at, rowid limit 1");
-  const sign = await signer(state, running.url, link.account_id, projectId);
+  const connect = async () => {
+    const owner = new OwnerBrowser(running.url);
+    await owner.signIn(link.code);
+    return {
+      agentTokens: [
+        await connectAgent(running.url, owner, "Racer"),
+        await connectAgent(running.url, owner, "Other racer"),
+      ] as const,
+      agentId: read(accounts, "select id from agents order by created_at, rowid limit 1"),
+      deviceToken: await signer(state, running.url, link.account_id, projectId),
+    };
+  };
+  const connected = await connect().catch(async (error: unknown) => {
+    await running.stop();
+    throw error;
+  });
   return {
     projectId,
-    devices,
-    agentTokens,
-    agentId,
+    ...connected,
+    async withDebugger() {
+      const inspectorPort = await freePort();
+      await running.stop();
+      running = await startEndpoint(place, { inspectorPort });
+      return `ws://127.0.0.1:${inspectorPort}/ws`;
+    },
     get pid() {
       return running.process.pid ?? 0;
     },
-    deviceToken: sign,
     async whileStopped(change) {
       await running.stop();
       change(databaseWith(join(objects, "do"), "commands"));
@@ -84,9 +97,9 @@ function addDevices(file: string, statements: readonly string[], devices: readon
   const add = database.prepare(`
     insert into devices (id, account_id, name, platform, client_version, public_jwk, thumbprint, created_at)
     values (?, ?, 'Racer', 'bench', '0.1.0', '{}', ?, 0)`);
-  for (const id of devices) add.run(id, project?.["account_id"] ?? null, id);
+  for (const id of devices) add.run(id, project?.account_id ?? null, id);
   database.close();
-  return String(project?.["id"]);
+  return String(project?.id);
 }
 
 /** Registers a client and lets the owner allow it: the access token. */
@@ -123,8 +136,8 @@ async function connectAgent(origin: string, owner: OwnerBrowser, client_name: st
 
 /** Signs devices' tokens as the endpoint does, with its own key. */
 async function signer(state: string, issuer: string, account_id: string, project: string) {
-  const text = readFileSync(join(state, "endpoint.env"), "utf8");
-  const { keys } = JSON.parse(text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1)) as { keys: JWK[] };
+  const text = readFileSync(join(state, "signing-keys.json"), "utf8");
+  const { keys } = JSON.parse(text) as { keys: JWK[] };
   const [jwk] = keys;
   if (!jwk?.kid) throw new Error("the endpoint has no signing key");
   const { kid } = jwk;

@@ -3,8 +3,9 @@ import { RELAY_PATH, type SyncResponse, sessionsDigest } from "../../../src/prot
 import type { RunOutput } from "../../../src/protocol/tools.ts";
 import type { Contestant, Laptop, OpenContestant } from "../contestant.ts";
 import { keyOf } from "../payload.ts";
+import { bundleSources, devtoolsProfiler } from "../profiler.ts";
 import { freePort } from "../servers.ts";
-import { startRacingEndpoint } from "./endpoint.ts";
+import { ROOT, startRacingEndpoint } from "./endpoint.ts";
 import { type Poster, poster } from "./http.ts";
 import { fillObject, outcome, storedCommandId } from "./stored.ts";
 
@@ -34,10 +35,19 @@ export const openContestant: OpenContestant = async ({ folder }) => {
   let tokens: string[] = [];
   const busy = new Set<number>();
   let stored = 0;
+  let inspector = "";
 
   const contestant: Contestant = {
     get servers() {
       return [endpoint.pid];
+    },
+
+    profiler: {
+      prepare: async () => {
+        inspector = await endpoint.withDebugger();
+      },
+      start: () => devtoolsProfiler(inspector),
+      sources: () => bundleSources(ROOT),
     },
 
     async open(clients, serving) {

@@ -1,18 +1,17 @@
-import { execFileSync } from "node:child_process";
-import { rmSync, writeFileSync } from "node:fs";
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { accountId } from "../src/protocol/ids.ts";
+import { LIMITS } from "../src/protocol/limits.ts";
 import { systemClock, systemRandom } from "../src/protocol/ports.ts";
-import { ownerLink } from "./lib/owner-link.ts";
+import { executeOnD1 } from "./lib/d1-execute.ts";
+import { invitation, ownerLink } from "./lib/owner-link.ts";
 
-// `npm run owner:link`: the operator's way to let an owner in: the first of an endpoint, or one who lost every passkey.
+// `npm run owner:link`: the operator's way to let an owner in: the first of an endpoint, one who is invited,
+// or one who lost every passkey.
 
-const USAGE = `Makes a one-time sign-in link, good for 15 minutes.
-  npm run owner:link -- --name NAME      for a new account, with a first project
-  npm run owner:link -- --account ID     for an account that exists (acc_…)
+const USAGE = `Makes a one-time link for an owner. Give one of:
+  npm run owner:link -- --name NAME      signs in to a new account, with a first project; good for 15 minutes
+  npm run owner:link -- --account ID     signs in to an account that exists (acc_…); good for 15 minutes
+  npm run owner:link -- --invite         lets somebody make an account of their own; good for 7 days
 Options: --url URL (default http://localhost:8787), --local (default) or --remote, --persist-to DIR`;
 
 function fail(message: string): never {
@@ -20,54 +19,63 @@ function fail(message: string): never {
   process.exit(2);
 }
 
-const { values } = parseArgs({
-  options: {
-    name: { type: "string" },
-    account: { type: "string" },
-    url: { type: "string", default: "http://localhost:8787" },
-    local: { type: "boolean" },
-    remote: { type: "boolean" },
-    "persist-to": { type: "string" },
-    help: { type: "boolean", short: "h" },
-  },
-});
+function readArguments() {
+  try {
+    return parseArgs({
+      options: {
+        name: { type: "string" },
+        account: { type: "string" },
+        invite: { type: "boolean" },
+        url: { type: "string", default: "http://localhost:8787" },
+        local: { type: "boolean" },
+        remote: { type: "boolean" },
+        "persist-to": { type: "string" },
+        help: { type: "boolean", short: "h" },
+      },
+    }).values;
+  } catch (error) {
+    return fail(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
+  }
+}
+
+const values = readArguments();
 if (values.help) {
   console.log(USAGE);
   process.exit(0);
 }
-if ((values.name === undefined) === (values.account === undefined))
-  fail(`Give --name or --account.\n\n${USAGE}`);
+const name = values.name?.trim();
+if ([name, values.account, values.invite].filter((value) => value !== undefined).length !== 1) fail(USAGE);
+if (name !== undefined && (name === "" || name.length > LIMITS.nameCharacters))
+  fail(`--name must have 1 to ${LIMITS.nameCharacters} characters.`);
 if (values.account !== undefined && !accountId.safeParse(values.account).success)
-  fail("--account must be acc_ and 32 hex digits, as the account page and the first link show it.");
-if (values.name?.trim() === "" || (values.name ?? "").length > 120)
-  fail("--name must have 1 to 120 characters.");
+  fail("--account must be acc_ and 32 hex digits, as the first link showed it.");
 if (!URL.canParse(values.url))
   fail("--url must be the endpoint's address, such as https://relay.example.com");
+if (values.local && values.remote) fail("Give --local or --remote, not both.");
 
-const owner =
-  values.account === undefined ? { name: values.name?.trim() ?? "" } : { accountId: values.account };
-const link = await ownerLink(owner, { clock: systemClock, random: systemRandom });
-
-// The statements go through a file: nothing of the account shows in the process list.
-const folder = await mkdtemp(join(tmpdir(), "graph-relay-"));
-const file = join(folder, "link.sql");
-writeFileSync(file, `${link.sql.join(";\n")};\n`, { mode: 0o600 });
-const place = values.remote ? ["--remote"] : ["--local"];
+const place = [values.remote ? "--remote" : "--local"];
 if (values["persist-to"] !== undefined) place.push("--persist-to", values["persist-to"]);
-try {
-  execFileSync("wrangler", ["d1", "execute", "DB", ...place, "--yes", "--file", file], {
-    stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, WRANGLER_SEND_METRICS: "false" },
-  });
-} catch (error) {
-  const output = error instanceof Error && "stderr" in error ? String(error.stderr) : String(error);
-  if (/FOREIGN KEY/i.test(output)) fail(`There is no account ${link.account_id} in this database.`);
-  if (/no such table/i.test(output))
+
+function store(sql: string[], account: string): void {
+  const error = executeOnD1(sql, place);
+  if (error === undefined) return;
+  if (/FOREIGN KEY/i.test(error)) fail(`There is no account ${account} in this database.`);
+  if (/no such table/i.test(error))
     fail("The database has no tables yet. Apply the migrations first: npx wrangler d1 migrations apply DB");
-  fail(`The link was not stored. wrangler says:\n${output}`);
-} finally {
-  rmSync(folder, { recursive: true });
+  fail(`The link was not stored. wrangler says:\n${error}`);
 }
 
-console.log(`Account ${link.account_id}`);
-console.log(`Open within 15 minutes; it works once:\n${new URL("/sign-in", values.url).href}#${link.code}`);
+const ports = { clock: systemClock, random: systemRandom };
+if (values.invite) {
+  const { code, sql } = await invitation(ports);
+  store(sql, "");
+  console.log(
+    `Send this to who you invite. It works once, within 7 days:\n${new URL("/sign-up", values.url).href}#${code}`,
+  );
+} else {
+  const owner = values.account === undefined ? { name: name ?? "" } : { accountId: values.account };
+  const link = await ownerLink(owner, ports);
+  store(link.sql, link.account_id);
+  console.log(`Account ${link.account_id}`);
+  console.log(`Open within 15 minutes; it works once:\n${new URL("/sign-in", values.url).href}#${link.code}`);
+}

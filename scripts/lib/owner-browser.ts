@@ -59,6 +59,11 @@ export class OwnerBrowser {
     return response;
   }
 
+  /** Makes another browser's cookies this one's too. */
+  takeCookies(other: OwnerBrowser): void {
+    for (const [name, value] of other.#cookies) this.#cookies.set(name, value);
+  }
+
   /** One request with this browser's cookies, redirects left to the caller. */
   async request(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);

@@ -4,6 +4,7 @@ import { newOneTimeCode, oneTimeCodeHash } from "../../src/protocol/one-time-cod
 import type { Clock, RandomSource } from "../../src/protocol/ports.ts";
 
 const LINK_MS = 15 * 60 * 1000;
+const INVITATION_MS = 7 * 24 * 3600 * 1000;
 
 /** A one-time link for an owner, and the SQL that makes it work. */
 export interface OwnerLink {
@@ -34,6 +35,24 @@ export async function ownerLink(
     `INSERT INTO one_time_codes (code_hash, purpose, account_id, expires_at) VALUES (${quote(await oneTimeCodeHash(code))}, 'sign_in', ${quote(account_id)}, ${now + LINK_MS})`,
   );
   return { account_id, code, sql };
+}
+
+/** A code that lets one person make an account of their own, for seven days, and the SQL that makes it work. */
+export async function invitation({
+  clock,
+  random,
+}: {
+  clock: Clock;
+  random: RandomSource;
+}): Promise<{ code: string; sql: string[] }> {
+  const code = newOneTimeCode(random);
+  const expires = clock.now() + INVITATION_MS;
+  return {
+    code,
+    sql: [
+      `INSERT INTO invitations (code_hash, expires_at) VALUES (${quote(await oneTimeCodeHash(code))}, ${expires})`,
+    ],
+  };
 }
 
 /** A text as an SQL literal. */

@@ -1,9 +1,11 @@
 import { env } from "cloudflare:workers";
-import { exportJWK, generateKeyPair, importJWK, SignJWT } from "jose";
+import { decodeProtectedHeader, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from "jose";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { newSigningKeys } from "../../scripts/lib/signing-keys.ts";
 import { LOGIN_CLIENT, RELAY_PATH } from "../../src/protocol/relay-api.ts";
 import { authenticateAgent } from "../../src/worker/oauth/agent-token.ts";
 import { authenticateDevice } from "../../src/worker/relay-api/device-token.ts";
+import { workerWith } from "./support/forms.ts";
 import {
   assertion,
   callWorker,
@@ -408,6 +410,46 @@ describe("device tokens", () => {
       device_id: device.device_id,
     });
   });
+});
+
+describe("a change of the signing keys", () => {
+  it("signs with the new key, verifies the last one's tokens, and logs nobody out", async () => {
+    const device = await pairDevice(await newOwner());
+    const published = await (await callWorker(`${ORIGIN}/.well-known/jwks.json`)).json<{ keys: JWK[] }>();
+    expect(JSON.stringify(published)).not.toContain('"d"');
+    const rotated = workerWith({ SIGNING_KEYS: await newSigningKeys(published) });
+    const projects = (token: string, worker: typeof fetch) =>
+      worker(`${ORIGIN}${RELAY_PATH}/projects`, { headers: { authorization: `Bearer ${token}` } });
+    expect((await projects(device.token, rotated)).status).toBe(200);
+
+    const fresh = await rotated(`${ORIGIN}${RELAY_PATH}/token`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        assertion: await assertion(device),
+      }),
+    });
+    const { access_token } = await fresh.json<{ access_token: string }>();
+    expect((await projects(access_token, rotated)).status).toBe(200);
+    expect(decodeProtectedHeader(access_token).kid).not.toBe(decodeProtectedHeader(device.token).kid);
+
+    const again = (await (await rotated(`${ORIGIN}/.well-known/jwks.json`)).json()) as { keys: JWK[] };
+    const twice = workerWith({ SIGNING_KEYS: await newSigningKeys(again) });
+    expect((await projects(access_token, twice)).status).toBe(200);
+    expect((await projects(device.token, twice)).status).toBe(401);
+  });
+
+  it.each(["", "x", "{}", '{"keys":[]}', '{"keys":[{"kty":"RSA"}]}'])(
+    "to %j fails without quoting it",
+    async (secret) => {
+      const error = vi.spyOn(console, "error").mockImplementation(() => undefined);
+      const response = await workerWith({ SIGNING_KEYS: secret })(`${ORIGIN}/.well-known/jwks.json`);
+      expect(response.status).toBe(500);
+      expect(String(error.mock.calls.at(-1)?.at(-1))).toContain("npm run keys");
+      error.mockRestore();
+    },
+  );
 });
 
 describe("leaving", () => {

@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { cors } from "hono/cors";
 import type { Env } from "../env.ts";
+import { publicKeySet } from "../relay-api/signing-keys.ts";
 import { oauthError } from "./http.ts";
 import { isSecureOrigin, issuerOf } from "./issuer.ts";
 import { authorizationServerMetadata, protectedResourceMetadata } from "./metadata.ts";
@@ -38,6 +39,7 @@ oauthRoutes.get("/.well-known/oauth-authorization-server", (c) =>
 );
 for (const path of ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"])
   oauthRoutes.get(path, (c) => c.json(protectedResourceMetadata(issuerOf(c.req.raw))));
+oauthRoutes.get("/.well-known/jwks.json", (c) => c.json(publicKeySet(c.env.SIGNING_KEYS)));
 oauthRoutes.all("/.well-known/*", (c) =>
   c.json({ error: "not_found", error_description: "There is no such document here" }, 404),
 );

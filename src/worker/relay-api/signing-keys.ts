@@ -1,15 +1,15 @@
 import { type CryptoKey, importJWK, type JWK } from "jose";
 import * as z from "zod";
 
-const privateJwk = z.looseObject({
+const verifying = z.object({
   kty: z.literal("EC"),
   crv: z.literal("P-256"),
   x: z.string(),
   y: z.string(),
-  d: z.string(),
   kid: z.string().min(1),
 });
-const keySet = z.object({ keys: z.array(privateJwk).min(1) });
+const signing = verifying.extend({ d: z.string() });
+const keySet = z.object({ keys: z.tuple([signing], verifying) });
 
 /** The keys that devices' tokens are signed and verified with. */
 export interface SigningKeys {
@@ -28,13 +28,16 @@ export function signingKeys(secret: string): Promise<SigningKeys> {
 }
 
 async function importKeys(secret: string): Promise<SigningKeys> {
-  const set = parseKeys(secret);
+  const [first, ...others] = parseKeys(secret).keys;
   const verify = new Map<string, CryptoKey>();
-  for (const { d: _private, ...jwk } of set.keys) verify.set(jwk.kid, await importEs256(jwk));
-  const [first] = set.keys;
-  if (!first) throw new Error("SIGNING_KEYS holds no key");
+  for (const jwk of [verifying.parse(first), ...others]) verify.set(jwk.kid, await importEs256(jwk));
   return { kid: first.kid, sign: await importEs256(first), verify };
 }
+
+/** The public halves of the keys, as a JSON Web Key Set: what a rotation keeps of them. */
+export const publicKeySet = (secret: string): { keys: JWK[] } => ({
+  keys: parseKeys(secret).keys.map((jwk) => ({ ...verifying.parse(jwk), alg: "ES256", use: "sig" })),
+});
 
 /** The secret is never quoted in an error. */
 function parseKeys(secret: string) {
@@ -46,7 +49,9 @@ function parseKeys(secret: string) {
   }
   const parsed = keySet.safeParse(value);
   if (!parsed.success)
-    throw new Error("SIGNING_KEYS is no JSON Web Key Set of P-256 private keys. Make it with: npm run keys");
+    throw new Error(
+      "SIGNING_KEYS is no JSON Web Key Set that begins with a P-256 private key. Make it with: npm run keys",
+    );
   return parsed.data;
 }
 

@@ -62,7 +62,7 @@ async function main(argv: readonly string[]): Promise<number> {
     step("Starting the relay");
     relay.start();
     step("Asking for a run, as an agent does (the relay looks for work every 20 s)");
-    const result = await relay.call(SAMPLE, { folder: options.folder }, signedIn);
+    const result = await relay.call(SAMPLE, { folder: options.folder, ignore: [".graph-relay"] }, signedIn);
     console.log(`\n${report(result)}`);
   }
 }

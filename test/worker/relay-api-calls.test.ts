@@ -1,20 +1,30 @@
 import { env } from "cloudflare:workers";
-import { beforeAll, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { boundCompletion } from "../../src/protocol/completion.ts";
+import { newCommandId } from "../../src/protocol/ids.ts";
 import { findJsonFault } from "../../src/protocol/json.ts";
 import { LIMITS, MINIMUM_RELAY_VERSION } from "../../src/protocol/limits.ts";
+import { systemRandom } from "../../src/protocol/ports.ts";
 import { RELAY_PATH, type SessionMetadata, sessionsDigest } from "../../src/protocol/relay-api.ts";
+import { retryingQueues } from "../../src/worker/queues.ts";
 import { isSupported } from "../../src/worker/relay-api/version.ts";
 import {
   addDevice,
   addProject,
+  callTool,
+  fetchMcp,
   fetchRelay,
+  get,
   giveAccess,
   newWorld,
   ORIGIN,
+  REVISIONS,
+  type RpcAnswer,
+  rpcRequest,
   run,
   session,
   TestDevice,
+  useQueues,
   uuid,
 } from "./support/endpoint.ts";
 
@@ -83,6 +93,21 @@ describe("sync", () => {
       name: "Renamed",
       version: "2",
     });
+  });
+
+  it("forgets a trace once no key can name a run of that session", async () => {
+    const world = await newWorld();
+    await world.device.sync(world.project_id, []);
+    const age = (days: number) =>
+      env.DB.prepare("UPDATE graph_sessions SET unshared_at = ? WHERE graph_session_id = ?")
+        .bind(Date.now() - days * 24 * 60 * 60 * 1000, world.session_id)
+        .run();
+    await age(99);
+    await world.device.sync(world.project_id, [session()]);
+    expect(await row(world.project_id, world.session_id)).not.toBeNull();
+    await age(101);
+    await world.device.sync(world.project_id, [session()]);
+    expect(await row(world.project_id, world.session_id)).toBeNull();
   });
 
   it("keeps a schema's values, odd ones too", async () => {
@@ -404,5 +429,70 @@ describe("the calls of a run", () => {
       go: false,
       status: "completed",
     });
+  });
+});
+
+describe("an object that fails", () => {
+  /** Every object throws this. */
+  const broken = (properties: object) =>
+    useQueues(
+      retryingQueues({
+        open: () => {
+          throw Object.assign(new Error("SQLITE_CORRUPT: s3cret"), properties);
+        },
+        random: systemRandom,
+        sleep: async () => {},
+      }),
+    );
+  let world: Awaited<ReturnType<typeof newWorld>>;
+  beforeAll(async () => {
+    world = await newWorld();
+  });
+  afterEach(() => {
+    useQueues();
+    vi.restoreAllMocks();
+  });
+
+  it.each([{ overloaded: true }, { retryable: true }])(
+    "%j: the relay is told when to come back",
+    async (how) => {
+      broken(how);
+      const response = await world.device.call("/sync", await pass(world.project_id, []));
+      expect(response.headers.get("retry-after")).toBe("5");
+      expect(await failure(response)).toMatchObject({ status: 503, error: "unavailable" });
+    },
+  );
+
+  it.each([{ overloaded: true }, { retryable: true }])("%j: the agent is told to call again", async (how) => {
+    broken(how);
+    const answers = [
+      await run(world.agent, world.session_id),
+      await callTool(world.agent, "list_graph_sessions", {}),
+      await get(world.agent, newCommandId(world.project_id, systemRandom)),
+    ];
+    for (const answer of answers) {
+      expect(answer.structuredContent.error_code).toBe("unavailable");
+      expect(answer.text).toContain("Try the same call again");
+    }
+  });
+
+  it("by a fault inside: both get a reference to the log and nothing of the fault", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    broken({ remote: true });
+    const relay = await failure(await world.device.call("/sync", await pass(world.project_id, [])));
+    expect(relay).toMatchObject({ status: 500, error: "internal" });
+    const params = { name: "list_graph_sessions", arguments: {} };
+    for (const revision of REVISIONS) {
+      const response = await fetchMcp(rpcRequest(revision, "tools/call", params, { auth: world.agent }));
+      expect(response.status).toBe(200);
+      const { error } = await response.json<RpcAnswer>();
+      expect(error?.code).toBe(-32603);
+      const reference = String((error?.data as Record<string, unknown> | undefined)?.correlation_id);
+      expect(reference).toMatch(/^[0-9a-f-]{36}$/);
+      expect(error?.message).toContain(reference);
+      expect(JSON.stringify(log.mock.calls.map((c) => String(c[0])))).toContain(reference);
+      expect(JSON.stringify(error)).not.toMatch(/SQLITE|s3cret/);
+    }
+    expect(JSON.stringify(relay)).not.toMatch(/SQLITE|s3cret/);
   });
 });

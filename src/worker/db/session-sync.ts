@@ -40,13 +40,21 @@ WHERE device_id = ?2 AND project_id = ?1 AND unshared_at IS NULL
   AND graph_session_id NOT IN (SELECT graph_session_id FROM sent)
   AND NOT EXISTS (SELECT 1 FROM foreign_rows)`;
 
+/**
+ * How long a trace of an unshared session stays, in milliseconds: as long as a key of its runs can live (at most
+ * 7 days queued and 90 kept), and then some.
+ */
+const TRACE_KEPT = 100 * 24 * 60 * 60 * 1000;
+
+const DELETE_OLD_TRACES = "DELETE FROM graph_sessions WHERE project_id = ?1 AND unshared_at < ?2";
+
 /** What became of a set: stored whole, or left out whole because of these sessions. */
 export type StoreAnswer = { stored: true } | { stored: false; foreign: string[] };
 
 /**
  * Makes what D1 holds of a device's sessions in a project the set that was sent: rows that are as sent are
- * not written, new and changed ones are, missing ones become traces with the time they were unshared, and
- * reshared ones keep the time they were first shared. All or nothing, in one round trip. `now` is the
+ * not written, new and changed ones are, missing ones become traces with the time they were unshared (until
+ * no key can name a run of theirs), and reshared ones keep the time they were first shared. All or nothing, in one round trip. `now` is the
  * server's time in milliseconds.
  */
 export async function storeSessions(
@@ -60,6 +68,7 @@ export async function storeSessions(
     run(FIND_FOREIGN),
     run(UPSERT, set.now),
     run(UNSHARE_MISSING, set.now),
+    db.prepare(DELETE_OLD_TRACES).bind(set.project_id, set.now - TRACE_KEPT),
   ]);
   const ids = (foreign?.results ?? []).map((row) => row.graph_session_id);
   return ids.length === 0 ? { stored: true } : { stored: false, foreign: ids };

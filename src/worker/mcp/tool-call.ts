@@ -1,5 +1,6 @@
 import { type CallToolResult, ProtocolError } from "@modelcontextprotocol/server";
 import type * as z from "zod";
+import { cutText } from "../../protocol/completion.ts";
 import { TOOL_ERRORS } from "../../protocol/errors.ts";
 import type { JsonFault, JsonObject } from "../../protocol/json.ts";
 import { cancelInput, getInput, listInput, runInput, TOOLS, type ToolRow } from "../../protocol/tools.ts";
@@ -68,7 +69,7 @@ export async function callTool(
 function unknownToolText(name: unknown): string {
   const names = TOOLS.map((tool) => tool.name).join(", ");
   return typeof name === "string"
-    ? `Unknown tool: ${name.slice(0, 64)}. There are ${names}.`
+    ? `Unknown tool: ${cutText(name, 64)}. There are ${names}.`
     : "params.name must be the name of a tool.";
 }
 

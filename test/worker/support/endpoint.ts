@@ -10,8 +10,9 @@ import {
   sessionsDigest,
 } from "../../../src/protocol/relay-api.ts";
 import type { AgentAuth, AuthFailure, DeviceAuth } from "../../../src/worker/auth.ts";
-import { createMcpRoutes, type McpDeps } from "../../../src/worker/mcp/index.ts";
-import { boundQueues } from "../../../src/worker/queues.ts";
+import type { McpDeps } from "../../../src/worker/mcp/call.ts";
+import { createMcpRoutes } from "../../../src/worker/mcp/index.ts";
+import { boundQueues, type Queues } from "../../../src/worker/queues.ts";
 import { createRelayRoutes } from "../../../src/worker/relay-api/index.ts";
 
 // The endpoint's own routes over real D1 and real objects; only the tokens are stand-ins: a token is the
@@ -39,12 +40,20 @@ export const mcpDeps: McpDeps = {
   random: systemRandom,
   sleep: async () => {},
 };
-const mcp = createMcpRoutes(mcpDeps);
-const relay = createRelayRoutes({
-  authenticate: (request) => readToken<DeviceAuth>(request),
-  queues: (bound) => boundQueues(bound, systemRandom),
-  now: () => Date.now(),
+const routesOver = (queues: McpDeps["queues"]) => ({
+  mcp: createMcpRoutes({ ...mcpDeps, queues }),
+  relay: createRelayRoutes({
+    authenticate: (request) => readToken<DeviceAuth>(request),
+    queues,
+    now: () => Date.now(),
+  }),
 });
+const bound = routesOver(mcpDeps.queues);
+let { mcp, relay } = bound;
+/** Gives the routes other objects than the test's, such as ones that fail; without any, the real ones again. */
+export function useQueues(queues?: Queues): void {
+  ({ mcp, relay } = queues ? routesOver(() => queues) : bound);
+}
 
 type TestEnv = Parameters<typeof mcp.fetch>[1];
 let testEnv = env as unknown as TestEnv;

@@ -74,7 +74,8 @@ function verdict(context: Context, end: RelayEnd, signals: number): ExitName {
     context.terminal.say(
       `${end.unsent} outcome(s) could not be sent. They are kept, and the next start sends them.`,
     );
-  if (end.refused) throw refusal(end.refused);
+  // The relay has told why already.
+  if (end.refused) return refusal(end.refused).exit;
   return signals > 1 ? "interrupted" : "done";
 }
 

@@ -14,14 +14,25 @@ export interface Terminal {
   ask(question: string): Promise<string>;
   /** All of standard input, where it is not a terminal. */
   readAll(): Promise<string>;
+  /** Whether stderr is a terminal on which lines can be painted over. */
+  readonly paints: boolean;
+  /** How wide it is. */
+  columns(): number;
+  /** Shows lines at the foot, in place of those shown before. Each must fit. Only where `paints`. */
+  footer(lines: readonly string[]): void;
 }
 
 export function systemTerminal(): Terminal {
   const { stdin, stdout, stderr } = process;
+  const paints = stderr.isTTY === true && process.env.TERM !== "dumb";
+  let foot: readonly string[] = [];
+  const eraseFoot = (): string => (foot.length === 0 ? "" : `\x1b[${foot.length}A\r\x1b[J`);
+  const footText = (): string => foot.map((line) => `${line}\n`).join("");
+
   return {
     data: (line) => void stdout.write(`${line}\n`),
     json: (value) => void stdout.write(`${JSON.stringify(value, null, 2)}\n`),
-    say: (line) => void stderr.write(`${line}\n`),
+    say: (line) => void stderr.write(`${eraseFoot()}${line}\n${footText()}`),
     interactive: stdin.isTTY === true && stderr.isTTY === true,
     async ask(question) {
       const lines = createInterface({ input: stdin, output: stderr });
@@ -35,6 +46,14 @@ export function systemTerminal(): Terminal {
       const chunks: Buffer[] = [];
       for await (const chunk of stdin) chunks.push(chunk as Buffer);
       return Buffer.concat(chunks).toString("utf8");
+    },
+    paints,
+    columns: () => stderr.columns || 80,
+    footer(lines) {
+      if (lines.length === foot.length && lines.every((line, i) => line === foot[i])) return;
+      const erase = eraseFoot();
+      foot = [...lines];
+      stderr.write(`${erase}${footText()}`);
     },
   };
 }

@@ -19,7 +19,7 @@ export function describeIssues(error: z.ZodError, input: unknown): string {
 }
 
 /** What a JSON value is, without telling it: `a string of 12 characters`. */
-export function kindOf(value: unknown): string {
+function kindOf(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "null";
   if (typeof value === "string") return `a string of ${value.length} characters`;

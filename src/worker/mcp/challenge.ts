@@ -1,5 +1,6 @@
 import { SCOPES, TOOLS } from "../../protocol/tools.ts";
 import type { AgentAuth, AuthFailure } from "../auth.ts";
+import { expandScopes } from "../oauth/scopes.ts";
 import type { Message } from "./message.ts";
 
 /** Methods that answer anyone: what the tools are is public (design section 6, "one door"). */
@@ -8,10 +9,6 @@ const PUBLIC_METHODS: readonly string[] = ["tools/list", "ping"];
 /** Whether a message is answered without a token. */
 export const isPublic = (message: Message): boolean =>
   message.kind === "request" && PUBLIC_METHODS.includes(message.method);
-
-/** The scopes that `granted` amounts to: `run` includes `read`. */
-export const impliedScopes = (granted: readonly string[]): string[] =>
-  SCOPES.filter((scope) => granted.includes(scope) || granted.includes("osfoundry:run"));
 
 /** Why a request is turned away, in the terms of RFC 6750 section 3. */
 export interface Challenge {
@@ -42,7 +39,7 @@ export function signInChallenge(failure: AuthFailure): Challenge {
 export function scopeChallenge(message: Message, auth: AgentAuth): Challenge | undefined {
   if (message.kind !== "request" || message.method !== "tools/call") return undefined;
   const tool = TOOLS.find((row) => row.name === message.params?.name);
-  if (!tool || impliedScopes(auth.scopes).includes(tool.scope)) return undefined;
+  if (!tool || expandScopes(auth.scopes).includes(tool.scope)) return undefined;
   const scope = SCOPES.filter((s) => s === tool.scope || auth.scopes.includes(s)).join(" ");
   return {
     status: 403,

@@ -21,7 +21,7 @@ export const desktopOf = (presence: Presence): RunOutput["desktop"] => ({
 });
 
 /** When to call `get_graph_run` again, in seconds, or `undefined` for a run that ended. */
-export function checkAfterSeconds(run: RunView, progress: Progress | undefined): number | undefined {
+function checkAfterSeconds(run: RunView, progress: Progress | undefined): number | undefined {
   switch (run.status) {
     case "queued":
       // Nothing can start before the desktop's next look (write-up, "How often should the agent call").

@@ -1,8 +1,9 @@
 import { Hono } from "hono";
 import { systemClock, systemRandom } from "../../protocol/ports.ts";
 import { RELAY_PATH } from "../../protocol/relay-api.ts";
+import { boundQueues } from "../bound-queues.ts";
 import type { Env } from "../env.ts";
-import { boundQueues, QueueUnavailable } from "../queues.ts";
+import { QueueUnavailable } from "../queues.ts";
 import { errorAnswer, RelayError } from "./answers.ts";
 import { complete, control, start } from "./commands.ts";
 import { authenticateDevice } from "./device-token.ts";

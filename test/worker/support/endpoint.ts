@@ -10,9 +10,10 @@ import {
   sessionsDigest,
 } from "../../../src/protocol/relay-api.ts";
 import type { AgentAuth, AuthFailure, DeviceAuth } from "../../../src/worker/auth.ts";
+import { boundQueues } from "../../../src/worker/bound-queues.ts";
 import type { McpDeps } from "../../../src/worker/mcp/call.ts";
 import { createMcpRoutes } from "../../../src/worker/mcp/index.ts";
-import { boundQueues, type Queues } from "../../../src/worker/queues.ts";
+import type { Queues } from "../../../src/worker/queues.ts";
 import { createRelayRoutes } from "../../../src/worker/relay-api/index.ts";
 
 // The endpoint's own routes over real D1 and real objects; only the tokens are stand-ins: a token is the

@@ -24,13 +24,17 @@ export async function syncProject(
   const { store, log } = ports;
   const { project_id } = project;
   const set = sharedSet(store.projects.shared(project_id), ports.isReady);
-  for (const graph of set.leftOut)
-    log.warn(`${graph.slug} cannot be shared with ${project.name}: see \`graph-relay graph list\`.`);
+  if (project.told_digest !== set.digest)
+    for (const graph of set.leftOut)
+      log.warn(`${graph.slug} cannot be shared with ${project.name}: see \`graph-relay graph list\`.`);
   const request = { project_id, sessions_digest: set.digest, client_version: options.clientVersion };
 
   let answer = await api.sync(request);
-  if (answer.ok && answer.value.sessions === "send")
+  if (answer.ok && answer.value.sessions === "send") {
+    // Before it is sent: if the answer is lost, the server still has to hear when it is withdrawn.
+    store.projects.noteSent(project_id, set.digest);
     answer = await api.sync({ ...request, sessions: set.sessions });
+  }
   if (!answer.ok) {
     const { failure } = answer;
     if (failure.kind !== "permanent") return { failure };

@@ -80,6 +80,8 @@ export interface ProjectStore {
   shared(projectId: string): Graph[];
   /** The ids of the projects a Graph is shared with, whether they are enabled or not. */
   sharedWith(graphSessionId: string): string[];
+  /** Notes the digest of a set that is about to be sent: from now on the server may hold it. */
+  noteSent(projectId: string, digest: string): void;
   /** Notes the digest the server confirmed, or why it refused the project. */
   noteSync(projectId: string, note: { told_digest?: string; problem?: string | null }): void;
   /** Grows with each change of pairing, Graphs, projects and shares, whichever process makes it. */
@@ -93,7 +95,7 @@ export interface KnownProject {
 }
 export interface Project extends KnownProject {
   enabled: boolean;
-  /** Digest of the set of sessions that the server last confirmed, if any. */
+  /** Digest of the set of sessions that the server last confirmed, or may hold since, if any. */
   told_digest: string | null;
   /** Why the last sync was refused for good, if it was. */
   problem: string | null;

@@ -72,6 +72,14 @@ export function projectStore(sql: Sql): ProjectStore {
           graphSessionId,
         )
         .map((row) => row.project_id),
+    noteSent(projectId, digest) {
+      sql.run(
+        "UPDATE projects SET told_digest = ? WHERE project_id = ? AND told_digest IS NOT ?",
+        digest,
+        projectId,
+        digest,
+      );
+    },
     noteSync(projectId, note) {
       if (note.told_digest !== undefined)
         sql.run(

@@ -103,6 +103,18 @@ describe("consent", () => {
     expect(world.server.calls("complete")).toHaveLength(0);
   });
 
+  test("a project that was told of a session without hearing back is told when it is withdrawn", async () => {
+    const world = new World();
+    let lost = 0;
+    world.server.fault = ({ body }) =>
+      (body as { sessions?: unknown }).sessions && lost++ === 0 ? "lost answer" : undefined;
+    await world.start();
+    expect(world.server.sets.get(PROJECT)?.sessions).toHaveLength(1);
+    world.store.projects.setEnabled(PROJECT, false);
+    await world.clock.advance(60_000);
+    expect(world.server.sets.get(PROJECT)?.sessions).toEqual([]);
+  });
+
   test("a command that was run once is never run again, whatever the server says", async () => {
     const world = new World();
     const command = world.queue();

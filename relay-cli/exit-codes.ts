@@ -8,7 +8,7 @@ export const EXIT_CODES = {
   too_old: [5, "This graph-relay is too old for the server. Restarting does not help; install the newest."],
   device_removed: [6, "The device was removed from its account. Restarting does not help; pair it again."],
   unreachable: [7, "The server cannot be reached, or what answers is not a Graph Relay."],
-  state_unusable: [8, "The state file cannot be used. It was left as it is."],
+  state_unusable: [8, "The state file or the configuration cannot be used. It was left as it is."],
   graph_failed: [9, "The Graph ran and failed."],
   graph_cancelled: [10, "The Graph was cancelled, expired in the queue, or was lost."],
   interrupted: [130, "Stopped by a second signal: what ran was cancelled."],

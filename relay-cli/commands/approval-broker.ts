@@ -1,7 +1,7 @@
-import { createInterface } from "node:readline/promises";
-import type { ApprovalBroker, ApprovalDecision, ApprovalRequest } from "../engine/index.ts";
-import type { ApprovalAnswer, ApprovalStore } from "../store/contract.ts";
+import type { ApprovalBroker, ApprovalRequest } from "../engine/index.ts";
+import type { ApprovalAnswer, ApprovalStore, Question } from "../store/contract.ts";
 import { visible } from "./safe-text.ts";
+import type { Terminal } from "./terminal.ts";
 
 /** How often the store is looked into for an answer from another terminal. */
 const LOOK_MILLISECONDS = 250;
@@ -25,54 +25,63 @@ export const typedAnswer = (text: string): ApprovalAnswer | undefined => {
   return Object.hasOwn(TYPED, word) ? TYPED[word] : undefined;
 };
 
-/** Where questions are shown and, if somebody is there, answered. */
-export interface QuestionTerminal {
-  readonly interactive: boolean;
-  say(line: string): void;
-  /** One line that is typed; rejects when `signal` is given. */
-  ask(question: string, signal: AbortSignal): Promise<string>;
-}
+/** The part of a terminal that questions need. */
+type AskingTerminal = Pick<Terminal, "interactive" | "say" | "ask">;
 
 export interface BrokerPorts {
   approvals: ApprovalStore;
   now(): number;
   sleep(ms: number, signal: AbortSignal): Promise<void>;
-  terminal: QuestionTerminal;
+  terminal: AskingTerminal;
 }
 
 /**
  * Puts each question into the store, where any other terminal sees and answers it, and onto this terminal, if somebody
- * is there. The first answer counts, through one guarded write.
+ * is there: one at a time, whichever run it comes from. The first answer counts, through one guarded write.
  */
 export function createApprovalBroker({ approvals, now, sleep, terminal }: BrokerPorts): ApprovalBroker {
+  let terminalFree: Promise<void> = Promise.resolve();
   return {
     async ask(request, signal) {
       const asked_at = now();
       const { timeout_seconds, ...question } = request;
       const n = approvals.ask({ ...question, asked_at, expires_at: asked_at + timeout_seconds * 1000 });
       const over = new AbortController();
-      const both = AbortSignal.any([signal, over.signal]);
-      show(terminal, n, request);
-      const here = terminal.interactive ? askHere(terminal, approvals, n, now, both) : undefined;
+      const waiting = AbortSignal.any([signal, over.signal]);
+      const typed = new AbortController();
+      if (terminal.interactive) {
+        const here = { ...question, n };
+        terminalFree = terminalFree
+          .then(() => askHere(terminal, approvals, here, now, waiting))
+          .then(() => typed.abort());
+      } else {
+        showQuestion(terminal, n, request);
+        terminal.say(`Answer with \`graph-relay approvals answer ${n} once|run|always|no\`.`);
+      }
       try {
         for (;;) {
           const found = approvals.answerTo(n);
-          if (found) return decision(found.answer, found.by);
+          if (found) return found;
           if (signal.aborted) return { answer: "refused", by: "no answer" };
-          await sleep(LOOK_MILLISECONDS, AbortSignal.any([both, ...(here ? [here.answered] : [])]));
+          await sleep(
+            LOOK_MILLISECONDS,
+            typed.signal.aborted ? waiting : AbortSignal.any([waiting, typed.signal]),
+          );
         }
       } finally {
         over.abort();
         approvals.withdraw(n);
-        await here?.ended;
       }
     },
   };
 }
 
-const decision = (answer: ApprovalAnswer, by: string): ApprovalDecision => ({ answer, by });
-
-function show(terminal: QuestionTerminal, n: number, { graph, tool, request }: ApprovalRequest): void {
+/** Shows what is asked for, exactly. */
+export function showQuestion(
+  terminal: Pick<Terminal, "say">,
+  n: number,
+  { graph, tool, request }: Pick<ApprovalRequest, "graph" | "tool" | "request">,
+): void {
   const text = visible(request);
   const cut = text.length > SHOWN_CHARACTERS;
   terminal.say(`\n${graph} asks to use ${tool} (question ${n}):`);
@@ -81,55 +90,37 @@ function show(terminal: QuestionTerminal, n: number, { graph, tool, request }: A
     terminal.say(
       `  (${text.length - SHOWN_CHARACTERS} more characters; all of it: graph-relay approvals list --json)`,
     );
-  if (!terminal.interactive)
-    terminal.say(`Answer with \`graph-relay approvals answer ${n} once|run|always|no\`.`);
 }
 
-/** Asks at this terminal until there is an answer, here or elsewhere. */
-function askHere(
-  terminal: QuestionTerminal,
+/** Asks for an answer until one is typed. Rejects as `Terminal.ask` does. */
+export async function askAnswer(
+  terminal: Pick<Terminal, "ask">,
+  signal?: AbortSignal,
+): Promise<ApprovalAnswer> {
+  for (;;) {
+    const answer = typedAnswer(
+      await terminal.ask("Allow it? once, for this run, always, no [o/r/a/n]: ", signal),
+    );
+    if (answer !== undefined) return answer;
+  }
+}
+
+/** Asks at this terminal, until there is an answer here or elsewhere. Never rejects. */
+async function askHere(
+  terminal: AskingTerminal,
   approvals: ApprovalStore,
-  n: number,
+  question: Pick<Question, "n" | "graph" | "tool" | "request">,
   now: () => number,
   signal: AbortSignal,
-): { answered: AbortSignal; ended: Promise<void> } {
-  const answered = new AbortController();
-  const loop = async (): Promise<void> => {
-    while (!signal.aborted) {
-      let typed: string;
-      try {
-        typed = await terminal.ask("Allow it? once, for this run, always, no [o/r/a/n]: ", signal);
-      } catch {
-        return; // answered elsewhere, out of time, or the terminal is gone
-      }
-      const answer = typedAnswer(typed);
-      if (answer === undefined) continue;
-      if (!approvals.answer(n, answer, `owner, ${answer}`, now()))
-        terminal.say("It was answered elsewhere already, or its time was up.");
-      answered.abort();
-      return;
-    }
-  };
-  return { answered: answered.signal, ended: loop() };
-}
-
-/** The process's own terminal: questions on stderr, answers from stdin. Ctrl-C stays what it was. */
-export function systemQuestionTerminal(say: (line: string) => void): QuestionTerminal {
-  const { stdin, stderr } = process;
-  return {
-    interactive: stdin.isTTY === true && stderr.isTTY === true,
-    say,
-    async ask(question, signal) {
-      // Not as a terminal of readline's: the line discipline edits the line, and Ctrl-C stays a signal.
-      const lines = createInterface({ input: stdin, output: stderr, terminal: false });
-      const { promise: closed, reject } = Promise.withResolvers<never>();
-      lines.once("close", () => reject(new Error("the terminal was closed")));
-      try {
-        return await Promise.race([lines.question(question, { signal }), closed]);
-      } finally {
-        closed.catch(() => {});
-        lines.close();
-      }
-    },
-  };
+): Promise<void> {
+  if (signal.aborted) return;
+  showQuestion(terminal, question.n, question);
+  let answer: ApprovalAnswer;
+  try {
+    answer = await askAnswer(terminal, signal);
+  } catch {
+    return; // answered elsewhere, out of time, or the terminal is gone
+  }
+  if (!approvals.answer(question.n, answer, `owner, ${answer}`, now()))
+    terminal.say("It was answered elsewhere already, or its time was up.");
 }

@@ -3,7 +3,7 @@ import { BUILT_IN_TOOLS } from "../engine/index.ts";
 import { CommandError, type ExitName } from "../exit-codes.ts";
 import { printable } from "../relay/failure.ts";
 import type { Question } from "../store/contract.ts";
-import { systemQuestionTerminal, typedAnswer } from "./approval-broker.ts";
+import { askAnswer, showQuestion, typedAnswer } from "./approval-broker.ts";
 import { type Context, namedGraph } from "./context.ts";
 import type { RunCommand } from "./program.ts";
 import { visible } from "./safe-text.ts";
@@ -13,7 +13,9 @@ const SETTINGS = ["allow", "ask", "deny", "default"] as const;
 type Setting = (typeof SETTINGS)[number];
 
 export function addApprovals(program: Command, run: RunCommand): void {
-  const approvals = program.command("approvals").description("what your Graphs may do, and what they ask you");
+  const approvals = program
+    .command("approvals")
+    .description("what your Graphs may do, and what they ask you");
   approvals
     .command("list [graph]", { isDefault: true })
     .description("the questions that wait for an answer, and the settings of each Graph")
@@ -24,7 +26,9 @@ export function addApprovals(program: Command, run: RunCommand): void {
   approvals
     .command("set <graph> <tool> <setting>")
     .description("set a tool to allow, ask, deny or default for one Graph; server__* is all of an MCP server")
-    .action((graph: string, tool: string, setting: string) => run((context) => set(context, graph, tool, setting)));
+    .action((graph: string, tool: string, setting: string) =>
+      run((context) => set(context, graph, tool, setting)),
+    );
   approvals
     .command("answer [question] [answer]")
     .description("answer a question: once, run, always or no; without a number, go through those that wait")
@@ -67,13 +71,22 @@ async function list(context: Context, name: string | undefined, json: boolean): 
     ? ["No question waits for an answer."]
     : columns([
         ["QUESTION", "GRAPH", "TOOL", "REQUEST"],
-        ...waiting.map((q) => [String(q.n), q.graph, q.tool, printable(visible(q.request).replaceAll("\n", " ⏎ "))]),
+        ...waiting.map((q) => [
+          String(q.n),
+          q.graph,
+          q.tool,
+          printable(visible(q.request).replaceAll("\n", " ⏎ ")),
+        ]),
       ]))
     waiting.length === 0 ? terminal.say(line) : terminal.data(line);
   for (const line of columns([
     ["GRAPH", "TOOL", "SETTING"],
     ...settings.flatMap(({ graph, tools }) =>
-      tools.map(({ tool, setting, is_default }) => [graph, tool, `${setting}${is_default ? " (default)" : ""}`]),
+      tools.map(({ tool, setting, is_default }) => [
+        graph,
+        tool,
+        `${setting}${is_default ? " (default)" : ""}`,
+      ]),
     ),
   ]))
     terminal.data(line);
@@ -84,7 +97,10 @@ async function set(context: Context, name: string, tool: string, setting: string
   const { store, terminal } = context;
   const { graph_session_id, slug } = namedGraph(store, name);
   if (!SETTINGS.includes(setting as Setting))
-    throw new CommandError("usage", `A setting is ${SETTINGS.join(", ")}; ${JSON.stringify(setting)} is none.`);
+    throw new CommandError(
+      "usage",
+      `A setting is ${SETTINGS.join(", ")}; ${JSON.stringify(setting)} is none.`,
+    );
   const isBuiltIn = BUILT_IN_TOOLS.some((one) => one.name === tool);
   if (!isBuiltIn && !/^[a-z0-9][a-z0-9-]*__(?:\*|[\w.-]+)$/.test(tool))
     throw new CommandError(
@@ -114,33 +130,26 @@ async function answerOne(
     terminal.say("No question waits for an answer.");
     return "done";
   }
-  const questions = systemQuestionTerminal(terminal.say);
-  if (typed === undefined && !questions.interactive)
+  if (typed === undefined && !terminal.interactive)
     throw new CommandError(
       "usage",
       `Say which and how, such as \`graph-relay approvals answer ${wanted[0]?.n} once\`: once, run, always or no.`,
     );
   for (const question of wanted) {
-    const answer = typed === undefined ? await askFor(context, question) : typedAnswer(typed);
+    if (typed === undefined) showQuestion(terminal, question.n, question);
+    const answer = typed === undefined ? await askAnswer(terminal) : typedAnswer(typed);
     if (answer === undefined)
-      throw new CommandError("usage", `An answer is once, run, always or no; ${JSON.stringify(typed)} is none.`);
+      throw new CommandError(
+        "usage",
+        `An answer is once, run, always or no; ${JSON.stringify(typed)} is none.`,
+      );
     if (store.approvals.answer(question.n, answer, `owner, ${answer}`, Date.now()))
       terminal.say(`Question ${question.n} (${question.tool} of ${question.graph}): ${answer}.`);
     else
-      throw new CommandError("failed", `Question ${question.n} was answered elsewhere already, or its time was up.`);
+      throw new CommandError(
+        "failed",
+        `Question ${question.n} was answered elsewhere already, or its time was up.`,
+      );
   }
   return "done";
-}
-
-async function askFor({ terminal }: Context, question: Question) {
-  const questions = systemQuestionTerminal(terminal.say);
-  terminal.say(`\n${question.graph} asks to use ${question.tool} (question ${question.n}):`);
-  for (const line of visible(question.request).split("\n")) terminal.say(`  | ${line}`);
-  const never = new AbortController().signal;
-  for (;;) {
-    const answer = typedAnswer(
-      await questions.ask("Allow it? once, for this run, always, no [o/r/a/n]: ", never).catch(() => "no"),
-    );
-    if (answer !== undefined) return answer;
-  }
 }

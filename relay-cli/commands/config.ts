@@ -22,7 +22,8 @@ export const configPath = (folder: string): string => join(folder, "config.json"
 /** Reads it anew. A broken one is an error with its path and each fault; it is never replaced or ignored. */
 export function readConfig(folder: string): OwnerConfig {
   const path = configPath(folder);
-  const wrong = (what: string): CommandError => new CommandError("state_unusable", `The configuration ${path} ${what}`);
+  const wrong = (what: string): CommandError =>
+    new CommandError("state_unusable", `The configuration ${path} ${what}`);
   let text: string;
   try {
     text = readFileSync(path, "utf8");

@@ -1,18 +1,39 @@
 import type { Engine } from "../engine/contract.ts";
 import { createEngine } from "../engine/index.ts";
+import { systemClock } from "../relay/system.ts";
+import { createApprovalBroker } from "./approval-broker.ts";
+import { engineConfigOf, readConfig } from "./config.ts";
 import type { Context } from "./context.ts";
 
-/** The engine, on this machine's saved Graphs. */
+/** The engine, on this machine's saved Graphs, their settings and the owner's configuration. */
 export function engineFor(context: Context): Engine {
-  const { store } = context;
+  const { store, terminal, folder } = context;
   return createEngine({
     async settings({ slug }) {
       const graph = store.graphs.find(slug);
       return graph ? store.settings.of(graph.graph_session_id) : {};
     },
+    async config() {
+      return engineConfigOf(readConfig(folder));
+    },
     async findGraph(slug) {
       const graph = store.graphs.find(slug);
       return graph && { slug: graph.slug, path: graph.path };
     },
+    approvals: createApprovalBroker({
+      approvals: store.approvals,
+      now: systemClock.wall,
+      sleep: systemClock.sleep,
+      terminal,
+    }),
+  });
+}
+
+/** Forgets what the history may no longer keep, by age and by size. */
+export function pruneHistory({ store, folder }: Context): number {
+  const { keep_days, keep_megabytes } = readConfig(folder).history;
+  return store.history.prune({
+    endedBefore: systemClock.wall() - keep_days * 86_400_000,
+    characters: keep_megabytes * 1_000_000,
   });
 }

@@ -9,10 +9,11 @@ import { sharedSet } from "../relay/sessions.ts";
 import type { Graph } from "../store/contract.ts";
 import { type Context, namedGraph } from "./context.ts";
 import { engineFor } from "./engine.ts";
+import { addGraphDetails } from "./graph-details.ts";
 import type { RunCommand } from "./program.ts";
 import { columns } from "./terminal.ts";
 
-interface AddOptions {
+export interface AddOptions {
   slug?: string;
   name?: string;
   description?: string;
@@ -35,7 +36,7 @@ export function addGraph(program: Command, run: RunCommand): void {
       collect,
       [],
     )
-    .action((file: string, options: AddOptions) => run((context) => add(context, file, options)));
+    .action((file: string, options: AddOptions) => run((context) => addFile(context, file, options)));
   graph
     .command("list", { isDefault: true })
     .description("list them")
@@ -45,11 +46,13 @@ export function addGraph(program: Command, run: RunCommand): void {
     .command("remove <graph>")
     .description("forget one and unshare it everywhere; its file and its history stay")
     .action((name: string) => run((context) => remove(context, name)));
+  addGraphDetails(graph, run);
 }
 
 const collect = (value: string, earlier: string[]): string[] => [...earlier, resolve(value)];
 
-async function add(context: Context, file: string, options: AddOptions): Promise<ExitName> {
+/** Saves a Graph's file, or takes over its changes. */
+export async function addFile(context: Context, file: string, options: AddOptions): Promise<ExitName> {
   const { store, terminal } = context;
   const path = resolve(file);
   if (!statSync(path, { throwIfNoEntry: false })?.isFile())

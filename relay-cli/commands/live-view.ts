@@ -84,7 +84,9 @@ export function watchEngine(engine: Engine, terminal: Terminal, now: () => numbe
     } else if (event.type === "progress") {
       const { state, message, percent } = event.progress;
       run.message =
-        state === "awaiting_approval" ? `waits for your approval: ${message ?? ""}` : (message ?? run.message);
+        state === "awaiting_approval"
+          ? `waits for your approval: ${message ?? ""}`
+          : (message ?? run.message);
       if (state === "running" && message === undefined && percent === undefined) run.message = "";
       run.percent = percent ?? run.percent;
     } else return;

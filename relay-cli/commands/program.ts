@@ -2,6 +2,7 @@ import { Command, CommanderError } from "commander";
 import { CommandError, EXIT_CODES, type ExitName } from "../exit-codes.ts";
 import { StateError, StoreConflict } from "../store/errors.ts";
 import { VERSION } from "../version.ts";
+import { addApprovals } from "./approvals.ts";
 import { addCall } from "./call.ts";
 import { type Context, createContext } from "./context.ts";
 import { addGraph } from "./graph.ts";
@@ -48,6 +49,7 @@ export async function main(argv: readonly string[]): Promise<void> {
     addStatus,
     addRun,
     addHistory,
+    addApprovals,
     addCall,
   ])
     add(program, run);

@@ -7,7 +7,8 @@ import { createRecorder } from "../relay/recorder.ts";
 import { systemClock } from "../relay/system.ts";
 import { readArguments } from "./arguments.ts";
 import { type Context, namedGraph } from "./context.ts";
-import { engineFor } from "./engine.ts";
+import { engineFor, pruneHistory } from "./engine.ts";
+import { watchEngine } from "./live-view.ts";
 import type { RunCommand } from "./program.ts";
 
 export function addRun(program: Command, run: RunCommand): void {
@@ -18,7 +19,7 @@ export function addRun(program: Command, run: RunCommand): void {
 }
 
 /** Runs it as a run from outside would be, and prints what it returned. */
-async function runHere(context: Context, name: string, typed: string | undefined): Promise<ExitName> {
+export async function runHere(context: Context, name: string, typed: string | undefined): Promise<ExitName> {
   const { store, terminal } = context;
   const graph = namedGraph(store, name);
   const args = await readArguments(terminal, typed);
@@ -38,7 +39,9 @@ async function runHere(context: Context, name: string, typed: string | undefined
     { clock: systemClock, log: context.log, history: store.history },
     execution_id,
   );
-  const engine = engineFor(context);
+  pruneHistory(context);
+  const view = watchEngine(engineFor(context), terminal, systemClock.monotonic);
+  const { engine } = view;
   let runId: string | undefined;
   const stop = () => {
     if (runId !== undefined && !engine.fleetCancelRun(runId)) process.exit(130);
@@ -55,6 +58,7 @@ async function runHere(context: Context, name: string, typed: string | undefined
       else if (event.type === "log") terminal.say(event.line);
     },
   });
+  view.stop();
   process.off("SIGINT", stop).off("SIGTERM", stop);
   recorder.flush();
   store.history.finish({ execution_id, outcome, finished_at: Date.now() });

@@ -10,8 +10,11 @@ export interface Terminal {
   say(line: string): void;
   /** Whether somebody can be asked. */
   readonly interactive: boolean;
-  /** Asks the person for one line. Only where `interactive`. */
-  ask(question: string): Promise<string>;
+  /**
+   * Asks the person for one line. Only where `interactive`. Rejects when `signal` is given, or the terminal is
+   * closed. What is said meanwhile stands above the question; the foot is away.
+   */
+  ask(question: string, signal?: AbortSignal): Promise<string>;
   /** All of standard input, where it is not a terminal. */
   readAll(): Promise<string>;
   /** Whether stderr is a terminal on which lines can be painted over. */
@@ -28,18 +31,43 @@ export function systemTerminal(): Terminal {
   let foot: readonly string[] = [];
   const eraseFoot = (): string => (foot.length === 0 ? "" : `\x1b[${foot.length}A\r\x1b[J`);
   const footText = (): string => foot.map((line) => `${line}\n`).join("");
+  let question: string | undefined;
+  let footAfterwards: readonly string[] = [];
+  const footer = (lines: readonly string[]): void => {
+    if (question !== undefined) {
+      footAfterwards = lines;
+      return;
+    }
+    if (lines.length === foot.length && lines.every((line, i) => line === foot[i])) return;
+    const erase = eraseFoot();
+    foot = [...lines];
+    stderr.write(`${erase}${footText()}`);
+  };
 
   return {
     data: (line) => void stdout.write(`${line}\n`),
     json: (value) => void stdout.write(`${JSON.stringify(value, null, 2)}\n`),
-    say: (line) => void stderr.write(`${eraseFoot()}${line}\n${footText()}`),
+    say: (line) =>
+      void stderr.write(
+        question === undefined ? `${eraseFoot()}${line}\n${footText()}` : `\n${line}\n${question}`,
+      ),
     interactive: stdin.isTTY === true && stderr.isTTY === true,
-    async ask(question) {
-      const lines = createInterface({ input: stdin, output: stderr });
+    async ask(text, signal) {
+      const before = foot;
+      footer([]);
+      question = text;
+      footAfterwards = before;
+      // Not a terminal of readline's own: the line discipline edits the line, and Ctrl-C stays a signal.
+      const lines = createInterface({ input: stdin, output: stderr, terminal: false });
+      const { promise: closed, reject } = Promise.withResolvers<never>();
+      lines.once("close", () => reject(new Error("The terminal was closed.")));
       try {
-        return await lines.question(question);
+        return await Promise.race([lines.question(text, signal ? { signal } : {}), closed]);
       } finally {
+        closed.catch(() => {});
         lines.close();
+        question = undefined;
+        footer(footAfterwards);
       }
     },
     async readAll() {
@@ -49,12 +77,7 @@ export function systemTerminal(): Terminal {
     },
     paints,
     columns: () => stderr.columns || 80,
-    footer(lines) {
-      if (lines.length === foot.length && lines.every((line, i) => line === foot[i])) return;
-      const erase = eraseFoot();
-      foot = [...lines];
-      stderr.write(`${erase}${footText()}`);
-    },
+    footer,
   };
 }
 

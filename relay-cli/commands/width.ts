@@ -1,7 +1,7 @@
 /** Characters that take two columns of a terminal (Unicode East Asian Width W and F, and emoji), and none. */
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
-const NONE = /\p{Mn}|\p{Me}|[\u200b-\u200d\ufe00-\ufe0f]/u;
+const NONE = /\p{Mn}|\p{Me}|\p{Cf}/u;
 
 const widthOf = (character: string): number => (NONE.test(character) ? 0 : WIDE.test(character) ? 2 : 1);
 

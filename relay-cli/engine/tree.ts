@@ -140,9 +140,10 @@ function serve(tree: Tree, node: Node, call: HostCall, signal: AbortSignal): Pro
   );
 }
 
-function toolSession(tree: Tree, node: Node, signal: AbortSignal): ToolSession {
+/** Settings are read for each use: what the owner takes back holds at once. */
+async function toolSession(tree: Tree, node: Node, signal: AbortSignal): Promise<ToolSession> {
   const { ports, guard, request, run_id } = tree;
-  const { settings } = node;
+  const settings = await settingsOf(ports, node.graph);
   return {
     context: { ports, guard, settings, signal },
     emit: node.emit,
@@ -169,8 +170,7 @@ async function callTool(
   signal: AbortSignal,
 ): Promise<Json> {
   const tool = await findTool(tree.mcp, name);
-  const answer = await useTool(toolSession(tree, node, signal), tool, input);
-  return answer;
+  return useTool(await toolSession(tree, node, signal), tool, input);
 }
 
 async function toolsFor(
@@ -179,20 +179,18 @@ async function toolsFor(
   names: readonly string[],
   signal: AbortSignal,
 ): Promise<AgentTool[]> {
-  const session = toolSession(tree, node, signal);
   const tools = await findTools(tree.mcp, names);
+  const settings = await settingsOf(tree.ports, node.graph);
   return tools.flatMap((tool) => {
-    if (approvalSetting(node.settings, tool) === "deny") {
-      node.emit({
-        type: "log",
-        line: `${tool.name} is denied to this Graph, so its agents are not offered it.`,
-      });
+    if (approvalSetting(settings, tool) === "deny") {
+      const line = `${tool.name} is denied to this Graph, so its agents are not offered it.`;
+      node.emit({ type: "log", line });
       return [];
     }
     const { name, description } = tool;
-    return [
-      { name, description, schema: inputSchema(tool), use: (input: Json) => useTool(session, tool, input) },
-    ];
+    const use = async (input: Json): Promise<Json> =>
+      useTool(await toolSession(tree, node, signal), tool, input);
+    return [{ name, description, schema: inputSchema(tool), use }];
   });
 }
 

@@ -185,8 +185,8 @@ export interface HistoryStore {
   /** A local run ended. */
   finish(record: FinishedRun): void;
   addEvents(executionId: string, events: readonly { at: number; event: EngineEvent }[]): void;
-  /** Newest first. */
-  list(limit: number): HistoryEntry[];
+  /** Newest first; of one Graph, if its slug is given. */
+  list(limit: number, slug?: string): HistoryEntry[];
   find(executionId: string): HistoryEntry | undefined;
   events(executionId: string): { at: number; event: EngineEvent }[];
   /**

@@ -22,9 +22,10 @@ export function pruneHistory(
 }
 
 function pruneBySize(sql: Sql, characters: number): number {
-  // The file is never smaller than what is in it: a small one needs no sum over all events.
+  // What is in use of the file is never less than what is in the history: a small one needs no sum over all events.
   const pages = sql.get<{ bytes: number }>(
-    "SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size",
+    `SELECT (page_count - freelist_count) * page_size AS bytes
+       FROM pragma_page_count, pragma_freelist_count, pragma_page_size`,
   );
   if ((pages?.bytes ?? 0) <= characters) return 0;
   const sizes = sql.all<{ execution_id: string; size: number; ended: number }>(

@@ -46,8 +46,11 @@ export function historyStore(sql: Sql): HistoryStore {
           );
       });
     },
-    list: (limit) =>
-      sql.all<Row>(`SELECT ${COLUMNS} FROM history ORDER BY n DESC LIMIT ?`, limit).map(toEntry),
+    list: (limit, slug) =>
+      (slug === undefined
+        ? sql.all<Row>(`SELECT ${COLUMNS} FROM history ORDER BY n DESC LIMIT ?`, limit)
+        : sql.all<Row>(`SELECT ${COLUMNS} FROM history WHERE slug = ? ORDER BY n DESC LIMIT ?`, slug, limit)
+      ).map(toEntry),
     find(executionId) {
       const row = sql.get<Row>(`SELECT ${COLUMNS} FROM history WHERE execution_id = ?`, executionId);
       return row && toEntry(row);

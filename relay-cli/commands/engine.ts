@@ -37,3 +37,20 @@ export function pruneHistory({ store, folder }: Context): number {
     characters: keep_megabytes * 1_000_000,
   });
 }
+
+const PRUNE_MILLISECONDS = 3_600_000;
+
+/** Prunes the history now and every hour. Returns what ends that. A failure is told and tried again. */
+export function keepPruned(context: Context): () => void {
+  const prune = (): void => {
+    try {
+      pruneHistory(context);
+    } catch (error) {
+      context.log.warn(`The history was not pruned: ${error instanceof Error ? error.message : error}`);
+    }
+  };
+  prune();
+  const timer = setInterval(prune, PRUNE_MILLISECONDS);
+  timer.unref();
+  return () => clearInterval(timer);
+}

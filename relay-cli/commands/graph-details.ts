@@ -191,7 +191,7 @@ async function revoke(context: Context, name: string, folder: string): Promise<E
 }
 
 interface SetOptions {
-  tokens?: number | null;
+  tokens?: number | "none";
   memory?: number;
   maxSeconds?: number;
   approvalSeconds?: number;
@@ -202,7 +202,9 @@ async function set(context: Context, name: string, options: SetOptions): Promise
   const { store, terminal } = context;
   const { graph_session_id, slug } = namedGraph(store, name);
   const limits: Partial<Omit<GraphSettings, "folders" | "approvals">> = {
-    ...(options.tokens === undefined ? {} : { token_ceiling: options.tokens }),
+    ...(options.tokens === undefined
+      ? {}
+      : { token_ceiling: options.tokens === "none" ? null : options.tokens }),
     ...(options.memory === undefined ? {} : { memory_megabytes: options.memory }),
     ...(options.maxSeconds === undefined ? {} : { max_run_seconds: options.maxSeconds }),
     ...(options.approvalSeconds === undefined ? {} : { approval_timeout_seconds: options.approvalSeconds }),

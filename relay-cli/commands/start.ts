@@ -7,8 +7,10 @@ import { createRelay, type RelayEnd } from "../relay/loop.ts";
 import { createSigner, systemClock, systemTransport } from "../relay/system.ts";
 import { lockFolder } from "../store/lock.ts";
 import { VERSION } from "../version.ts";
+import { readConfig } from "./config.ts";
 import { type Context, pairedDevice, refusal } from "./context.ts";
-import { engineFor } from "./engine.ts";
+import { engineFor, keepPruned } from "./engine.ts";
+import { watchEngine } from "./live-view.ts";
 
 /** Sessions side by side at most: each Graph is a process of its own. */
 const CONCURRENCY_MAX = 32;
@@ -38,19 +40,22 @@ function count(value: string): number {
 /** Runs until a signal, or until the server will have no more of it. */
 async function start(context: Context, options: { concurrency: number }): Promise<ExitName> {
   const device = pairedDevice(context);
+  // A broken configuration is said now, not at the first run.
+  readConfig(context.folder);
   const lock = lockFolder(context.folder);
   if (!lock)
     throw new CommandError(
       "already_running",
       `A relay runs on ${context.folder} already. Stop that one first, or give this one a folder of its own with --state.`,
     );
+  const view = watchEngine(engineFor(context), context.terminal, systemClock.monotonic);
   const relay = createRelay(
     {
       clock: systemClock,
       transport: systemTransport,
       random: systemRandom,
       store: context.store,
-      engine: engineFor(context),
+      engine: view.engine,
       signer: createSigner({ ...device, client_version: VERSION }),
       isReady: (graph) => existsSync(graph.path),
       log: context.log,
@@ -58,12 +63,15 @@ async function start(context: Context, options: { concurrency: number }): Promis
     { serverUrl: device.server_url, clientVersion: VERSION, concurrency: options.concurrency },
   );
   const signals = handleSignals(context, relay);
+  const stopPruning = keepPruned(context);
   try {
     context.terminal.say(
       `Connected as ${device.name} to ${device.server_url}. Ctrl-C stops after what runs now.`,
     );
     return verdict(context, await relay.run(), signals.count());
   } finally {
+    view.stop();
+    stopPruning();
     signals.stop();
     lock.release();
   }

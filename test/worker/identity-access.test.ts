@@ -56,6 +56,26 @@ describe("access", () => {
     expect(await mayUse(agent, second)).toBe(true);
   });
 
+  it("to one project ends on the account page, and to the others does not", async () => {
+    const owner = await newOwner();
+    const second = await newProject(owner, "Second");
+    const agent = await connectAgent(owner);
+    await owner.browser.submit("/account/agents/disconnect", {
+      agent_id: agent.agent_id,
+      project_id: second,
+    });
+    expect(await mayUse(agent, second)).toBe(false);
+    expect(await mayUse(agent, owner.project_id)).toBe(true);
+    const stranger = await newOwner("Stranger");
+    await expect(
+      stranger.browser.submit("/account/agents/disconnect", {
+        agent_id: agent.agent_id,
+        project_id: owner.project_id,
+      }),
+    ).rejects.toThrow("404");
+    expect(await mayUse(agent, owner.project_id)).toBe(true);
+  });
+
   it("ends with the agent: a queued run is cancelled, a running one is told to stop, and what it asks is refused", async () => {
     const owner = await newOwner();
     const agent = await connectAgent(owner);

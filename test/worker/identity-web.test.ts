@@ -150,10 +150,23 @@ describe("forms", () => {
     "/sign-out",
     "/authorize",
     "/account/enrolment-codes",
+    "/account/agents/disconnect",
     "/account/agents/revoke",
+    "/account/delete",
     "/account/devices/remove",
+    "/account/export",
+    "/account/passkeys",
+    "/account/passkeys/options",
+    "/account/passkeys/remove",
     "/account/projects",
     "/account/projects/rename",
+    "/account/provider",
+    "/account/provider/remove",
+    "/sign-in/passkey",
+    "/sign-in/passkey/options",
+    "/sign-in/provider",
+    "/sign-up",
+    "/sign-up/options",
   ];
 
   it.each(FORMS)(

@@ -23,23 +23,14 @@ import { signUp, signUpOptions, signUpPage } from "./sign-up.ts";
 /** What people see. */
 export const webRoutes = new Hono<{ Bindings: Env; Variables: WebVariables }>();
 
-const PAGES = [
-  "/",
-  "/sign-in",
-  "/sign-in/*",
-  "/sign-up",
-  "/sign-up/*",
-  "/sign-out",
-  "/authorize",
-  "/account",
-  "/account/*",
-];
+// `/x/*` is `/x` too.
+const PAGES = ["/", "/sign-in/*", "/sign-up/*", "/sign-out", "/authorize", "/account/*"];
 for (const path of PAGES)
   webRoutes.use(path, securePages, bodyLimit({ maxSize: LIMITS.formBodyBytes }), csrf(), withOwner);
 webRoutes.use("/assets/*", securePages);
 
 // Whatever could be guessed at is counted by address before anything is looked up.
-for (const path of ["/sign-in", "/sign-in/*", "/sign-up", "/sign-up/*"])
+for (const path of ["/sign-in/*", "/sign-up/*"])
   webRoutes.on(["POST"], path, async (c, next) => {
     if (!(await withinLimit(c.env.LIMIT_SIGN_IN, addressKey(c.req.raw)))) return tooMany(c);
     return next();

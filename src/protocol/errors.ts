@@ -23,6 +23,11 @@ export const RELAY_ERRORS = {
     kind: "stop",
     text: "The device's signature was not accepted. Pair it again with `graph-relay login`.",
   },
+  assertion_used: {
+    status: 401,
+    kind: "renew",
+    text: "This assertion was used before: the request came twice. Sign a new one.",
+  },
   clock_skew: {
     status: 401,
     kind: "renew",

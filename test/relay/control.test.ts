@@ -287,4 +287,15 @@ describe("a server that will have no more of this relay", () => {
     expect(world.end?.refused?.code).toBe("assertion_invalid");
     expect(world.server.calls("token")).toHaveLength(1);
   });
+
+  test("a request for a token that came twice is made again, with another signature", async () => {
+    const world = new World();
+    const command = world.queue();
+    world.server.fault = ({ call }) =>
+      call === "token" && world.server.calls("token").length === 1 ? { error: "assertion_used" } : undefined;
+    await world.start();
+    await world.clock.advance(5_000);
+    expect(world.end).toBeUndefined();
+    expect(command.status).toBe("running");
+  });
 });

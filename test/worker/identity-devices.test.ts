@@ -244,6 +244,8 @@ describe("assertions", () => {
     const signed = await assertion(device);
     const answers = await Promise.all(Array.from({ length: 5 }, () => deviceTokenRequest(signed)));
     expect(answers.map((answer) => answer.status).sort()).toEqual([200, 401, 401, 401, 401]);
+    // A network that repeats a request must not make the laptop believe that its key is refused.
+    expect(await errorOf(await deviceTokenRequest(signed))).toBe("assertion_used");
   });
 
   it("work as a form too, as RFC 7523 has it", async () => {

@@ -19,7 +19,7 @@ export async function deviceTokenEndpoint(request: Request, env: Env): Promise<R
   const now = systemClock.now();
   const body = await readJson(request, tokenRequest);
   if (body instanceof Response) return body;
-  const refused = (code: "assertion_invalid" | "clock_skew" | "device_removed") =>
+  const refused = (code: "assertion_invalid" | "assertion_used" | "clock_skew" | "device_removed") =>
     relayError(code, { serverTime: now });
 
   const db = database(env.DB);
@@ -39,7 +39,7 @@ export async function deviceTokenEndpoint(request: Request, env: Env): Promise<R
   if (check !== "ok") return refused(check === "invalid" ? "assertion_invalid" : check);
   if (device.removed_at !== null) return refused("device_removed");
   if (!(await rememberAssertion(db, device.id, claims.jti, assertionForgottenAt(claims))))
-    return refused("assertion_invalid");
+    return refused("assertion_used");
 
   await touchDevice(db, device.id, now, claims.client_version);
   const projects = await projectsOfAccount(db, device.account_id);

@@ -427,18 +427,21 @@ describe("arguments arrive as they were sent, or not at all", () => {
     expect(text).toContain("at most 100000 characters");
   });
 
-  it("a fault outside a tool's input is the request's", async () => {
+  it.each([300, 200_000])("%d levels outside a tool's input are the request's fault", async (levels) => {
     const { agent } = await newWorld({ sessions: [] });
-    const deep = `${"[".repeat(300)}${"]".repeat(300)}`;
-    const body = `{"jsonrpc":"2.0","id":5,"method":"ping","params":{"_meta":{"x":${deep}}}}`;
-    const response = await fetchMcp(
-      new Request(MCP_URL, {
-        method: "POST",
-        headers: { "content-type": "application/json", authorization: `Bearer ${token(agent)}` },
-        body,
-      }),
-    );
-    expect([response.status, (await response.json<RpcAnswer>()).id]).toEqual([400, 5]);
+    const deep = `${"[".repeat(levels)}${"]".repeat(levels)}`;
+    const post = async (message: string, auth?: AgentAuth) => {
+      const headers = new Headers({ "content-type": "application/json" });
+      if (auth) headers.set("authorization", `Bearer ${token(auth)}`);
+      const response = await fetchMcp(new Request(MCP_URL, { method: "POST", headers, body: message }));
+      return [response.status, (await response.json<RpcAnswer>()).id];
+    };
+    const ping = `{"jsonrpc":"2.0","id":5,"method":"ping","params":{"_meta":{"x":${deep}}}}`;
+    expect(await post(ping, agent)).toEqual([400, 5]);
+    expect(await post(ping)).toEqual([400, 5]);
+    const call = `{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"get_graph_run","x":${deep}}}`;
+    expect(await post(call, agent)).toEqual([200, 6]);
+    expect(await post(call)).toEqual([401, 6]);
   });
 });
 

@@ -48,11 +48,13 @@ export class Call {
     if (!message)
       return errorResponse(400, CODES.invalidRequest, "Not a JSON-RPC 2.0 message.", echoableId(body));
     const gate = await this.gate([message]);
-    const modern = message.kind !== "response" && !(await isLegacy(this.exchange(message)));
-    if ("status" in gate) return challengeResponse(this.request, message, gate, modern);
+    if ("status" in gate) {
+      const modern = message.kind === "request" && !(await isLegacy(this.exchange(message)));
+      return challengeResponse(this.request, message, gate, modern);
+    }
     // A client answers a server's requests; we make none.
     if (message.kind === "response") return new Response(null, { status: 202 });
-    return this.serveMessage(this.exchange(message, gate.auth), modern);
+    return this.serveMessage(this.exchange(message, gate.auth));
   }
 
   private async serveBatch(elements: readonly unknown[]): Promise<Response> {
@@ -92,13 +94,13 @@ export class Call {
         "initialize may not be part of a batch.",
         message.id,
       ).json();
-    const exchange = this.exchange(message, auth);
-    const response = await this.serveMessage(exchange, !(await isLegacy(exchange)));
+    const response = await this.serveMessage(this.exchange(message, auth));
     return response.status === 202 ? undefined : response.json();
   }
 
-  private async serveMessage(exchange: Exchange, modern: boolean): Promise<Response> {
+  private async serveMessage(exchange: Exchange): Promise<Response> {
     const { message } = exchange;
+    // A tool call is told of it as of any other input that does not fit.
     if (this.fault && message.method !== "tools/call")
       return errorResponse(
         400,
@@ -106,7 +108,7 @@ export class Call {
         faultText(this.fault),
         message.kind === "request" ? message.id : null,
       );
-    if (modern) return serveModern(exchange);
+    if (!(await isLegacy(exchange))) return serveModern(exchange);
     const header = this.request.headers.get(VERSION_HEADER);
     const revision = header === null ? "2025-03-26" : LEGACY_REVISIONS.find((r) => r === header);
     if (!revision && message.method !== "initialize")

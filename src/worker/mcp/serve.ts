@@ -4,7 +4,7 @@ import {
   Server,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
-import { isJsonObject, type Json, type JsonObject } from "../../protocol/json.ts";
+import { isJsonObject, type JsonObject } from "../../protocol/json.ts";
 import type { ToolContext } from "./context.ts";
 import { LISTED_TOOLS } from "./listing.ts";
 import type { Message } from "./message.ts";
@@ -20,6 +20,9 @@ const INFO = { name: "graph-relay", title: "Graph Relay", version: "0.1.0" };
 const INSTRUCTIONS =
   "Graphs are saved programs on an owner's desktop. List the shared ones with list_graph_sessions, queue a run with run_graph_session, " +
   "then call get_graph_run with the ticket's command_id until the run ended. Nothing runs unless the desktop is online.";
+
+const VERSION_KEY = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities";
 
 /** One message to serve, and for whom. A message that answers anyone comes without a context. */
 export interface Exchange {
@@ -82,23 +85,25 @@ function sdkRequest(request: Request): Request {
   return new Request(request.url, { method: "POST", headers, signal: request.signal });
 }
 
-/** The message as the SDK is to see it: a tool's arguments are none of its business. */
+/**
+ * The message as the SDK is to see it: a tool's arguments are none of its business, and of a request whose
+ * JSON is at fault it sees only what decides the revision.
+ */
 function wireMessage(message: Exchange["message"], fault: CallOptions["fault"]): JsonObject {
-  const { kind: _, ...fields } = message;
-  if (fields.method !== "tools/call" || fields.params === undefined) return { jsonrpc: "2.0", ...fields };
-  const { arguments: __, _meta, ...params } = fields.params;
-  return { jsonrpc: "2.0", ...fields, params: { ...params, ...metaFields(_meta, fault) } };
+  const { kind: _, params, ...fields } = message;
+  if (params === undefined) return { jsonrpc: "2.0", ...fields };
+  return { jsonrpc: "2.0", ...fields, params: fault ? soundParams(params) : withoutArguments(params) };
 }
 
-const VERSION_KEY = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities";
+function withoutArguments({ arguments: _, ...params }: JsonObject): JsonObject {
+  return params;
+}
 
-/** `_meta`; of one in a request whose JSON is at fault, the two keys that decide the revision. */
-function metaFields(meta: Json | undefined, fault: CallOptions["fault"]): JsonObject {
-  if (meta === undefined) return {};
-  if (!fault || !isJsonObject(meta)) return { _meta: fault ? {} : meta };
+function soundParams({ name, _meta }: JsonObject): JsonObject {
+  const meta = isJsonObject(_meta) ? _meta : {};
   const version = meta[VERSION_KEY];
   return {
+    ...(typeof name === "string" ? { name } : {}),
     _meta: {
       ...(typeof version === "string" ? { [VERSION_KEY]: version } : {}),
       ...(isJsonObject(meta[CAPABILITIES_KEY]) ? { [CAPABILITIES_KEY]: {} } : {}),

@@ -5,7 +5,7 @@ import { type Db, given, inState, type Scope, statements } from "./scope.ts";
 /** Records deleted by one alarm; the next follows at once. About five rows each. */
 const PURGE_BATCH = 200;
 
-const ended = { id: commands.command_id, kept_until: commands.kept_until };
+const ended = { id: commands.command_id };
 
 const to = statements((db) => ({
   expire: db
@@ -65,14 +65,13 @@ const to = statements((db) => ({
 /**
  * What time has done by now, done before every call, since an alarm may be late: queued → expired at
  * `expires_at`, running → lost at the end of its lease. Both moments are exclusive, and both are recorded
- * as they were due, not as they were noticed. The caps on queued commands bound what there is to do.
+ * as they were due, not as they were noticed. The caps on queued commands bound what there is to do. When
+ * such a record is to be deleted is left to the alarm that was set for this moment: it comes, and moves on.
  */
 export function applyTime(scope: Scope): void {
   const values = { now: scope.now, retention: scope.settings.retention_seconds * 1000 };
-  for (const { id, kept_until } of [...to(scope).expire.all(values), ...to(scope).lose.all(values)]) {
+  for (const { id } of [...to(scope).expire.all(values), ...to(scope).lose.all(values)])
     scope.effects.changed(id);
-    scope.effects.due(kept_until ?? scope.now);
-  }
 }
 
 /** Deletes one batch of the records and claims that are past their time. */

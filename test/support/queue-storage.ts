@@ -17,6 +17,8 @@ export function readBundle(): MigrationBundle {
   return { journal, migrations: Object.fromEntries(sql) };
 }
 
+const BUNDLE = readBundle();
+
 type Value = string | number | null;
 
 /** What the queue needs of an object's storage, over `node:sqlite`; `path` is a file or `:memory:`. */
@@ -77,7 +79,7 @@ const NOBODY: QueueHost = { changed: () => {}, wake: () => {}, due: () => {} };
 
 /** A queue under Node. Opening the same storage again is what the object does after it slept or died. */
 export function openQueue(clock: Clock, host: QueueHost = NOBODY, storage = new NodeStorage()) {
-  migrate(storage, readBundle());
+  migrate(storage, BUNDLE);
   // drizzle's driver asks no more of the object's storage than `NodeStorage` has.
   const db: Db = drizzle(storage as unknown as Parameters<typeof drizzle>[0]);
   return { queue: new Queue(db, clock, host), db, storage };

@@ -418,3 +418,59 @@ it("keeps a running command alive for a lease after each sign", async () => {
   await run.passes(1);
   expect(await run.stands()).toBe("lost");
 });
+
+it("is running as before when its laptop is back, with nothing left of having been lost", async () => {
+  const run = await runIn("running");
+  const own = { agent_id: run.project.agent_id, command_id: run.command_id, wait_ms: 0 };
+  const before = await run.project.queue.getRun(own);
+  await run.passes(2 * LEASE);
+  expect(await run.stands()).toBe("lost");
+  await run.control(A);
+  const seen = { desktop: { online: true, last_seen_at: START + 2 * LEASE } };
+  expect(await run.project.queue.getRun(own)).toEqual({ ...before, ...seen });
+});
+
+it("outlives what it would have been kept for while it was lost", async () => {
+  const project = await newProject({ lease_seconds: 900, retention_seconds: 3600 });
+  const asked = request(project);
+  await project.queue.enqueue(asked);
+  const run = new Run(project, asked.command_id);
+  await run.start(A);
+  await run.passes(900_000);
+  expect(await run.stands()).toBe("lost");
+  for (let i = 0; i < 6; i++) {
+    expect(await run.control(A)).toBe("alive");
+    await run.passes(800_000);
+    await runDurableObjectAlarm(project.stub);
+  }
+  expect(await run.complete("done", A)).toBe("stored: completed");
+  expect(await run.stands()).toBe("completed =done");
+});
+
+it("keeps the last progress through signs without any, until the run ends", async () => {
+  const run = await runIn("running");
+  const { queue, device_id, agent_id } = run.project;
+  const own = { agent_id, command_id: run.command_id, wait_ms: 0 };
+  const shown = async () => (await queue.getRun(own))?.progress_json;
+  expect(await shown()).toBe(undefined);
+  const sign = { device_id, command_id: run.command_id, attempt_id: A };
+  await queue.control({ ...sign, progress: { state: "awaiting_approval", message: "write a.txt?" } });
+  await run.control(A);
+  expect(await shown()).toBe('{"state":"awaiting_approval","message":"write a.txt?"}');
+  await queue.control({ ...sign, progress: { state: "running" } });
+  expect(await shown()).toBe('{"state":"running"}');
+  await run.complete("done", A);
+  expect(await shown()).toBe(undefined);
+});
+
+it("says of a run that its own laptop was stopping that it had finished first, if the relay says so", async () => {
+  const run = await runIn("running");
+  const completion = { ...OUTCOMES.halted, finished_before_stop: true };
+  const { queue, device_id, agent_id } = run.project;
+  await queue.complete({ device_id, command_id: run.command_id, attempt_id: A, completion });
+  expect(await queue.getRun({ agent_id, command_id: run.command_id, wait_ms: 0 })).toMatchObject({
+    status: "cancelled",
+    cancel_requested: false,
+    finished_before_stop: true,
+  });
+});

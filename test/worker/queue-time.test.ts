@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RunView } from "../../src/durable/contract.ts";
 import type { ProjectQueue } from "../../src/durable/project-queue.ts";
 import { newId } from "../../src/protocol/ids.ts";
-import { LIMITS } from "../../src/protocol/limits.ts";
+import { DEFAULT_SETTINGS, LIMITS } from "../../src/protocol/limits.ts";
 import { systemRandom } from "../../src/protocol/ports.ts";
 import { accessOf, newProject, type Project, request, START, uuid } from "./queue-support.ts";
 
@@ -110,6 +110,27 @@ describe("the alarm", () => {
     expect(await running.control()).toEqual({ ok: false, error: "command_not_found" });
     expect(await running.complete()).toEqual({ ok: false, error: "command_not_found" });
     expect(await queued.cancel()).toBe(undefined);
+  });
+
+  it("comes for a record that is to be deleted before its run would have expired", async () => {
+    const ways = {
+      cancelled: async (p: Project) => (await newRun(p)).cancel(),
+      withdrawn: async (p: Project) => {
+        const run = await newRun(p);
+        const completion = { execution_id: uuid(), status: "cancelled" as const };
+        await p.queue.complete({ device_id: p.device_id, command_id: run.command_id, completion });
+      },
+      "agent removed": async (p: Project) => {
+        await newRun(p);
+        const settings = { ...DEFAULT_SETTINGS, retention_seconds: 3600 };
+        await p.queue.applyAccess(accessOf(p, { version: 2, agents: [], settings }));
+      },
+    };
+    for (const [way, end] of Object.entries(ways)) {
+      const p = await newProject({ retention_seconds: 3600 });
+      await end(p);
+      expect(await armedFor(p), way).toBe(3600 * SECOND);
+    }
   });
 
   it("survives the object's sleep, and work goes on where it was", async () => {
@@ -219,6 +240,8 @@ describe("a call that waits", () => {
       const run = await newRun(p);
       if (status === "lost") await run.start();
       const waiting = run.wait();
+      // Calls arrive in order: once this one is answered, the other waits.
+      await run.view();
       at(time);
       await wakes(p);
       expect(await waiting).toMatchObject({ status });

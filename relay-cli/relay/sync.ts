@@ -31,8 +31,9 @@ export async function syncProject(
 
   let answer = await api.sync(request);
   if (answer.ok && answer.value.sessions === "send") {
-    // Before it is sent: if the answer is lost, the server still has to hear when it is withdrawn.
-    store.projects.noteSent(project_id, set.digest);
+    // Before it is sent: if the answer is lost, the server still has to hear when it is withdrawn. That it
+    // is withdrawn counts only once it is confirmed.
+    if (set.digest !== EMPTY_DIGEST) store.projects.noteSent(project_id, set.digest);
     answer = await api.sync({ ...request, sessions: set.sessions });
   }
   if (!answer.ok) {

@@ -106,6 +106,39 @@ describe("discovery", () => {
   });
 });
 
+describe("browser clients", () => {
+  it.each(["/token", "/register", "/revoke"])("of any origin may call %s, without cookies", async (path) => {
+    const preflight = await callWorker(ORIGIN + path, {
+      method: "OPTIONS",
+      headers: {
+        origin: "http://localhost:6274",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "content-type",
+      },
+    });
+    expect(preflight.status).toBe(204);
+    expect(preflight.headers.get("access-control-allow-origin")).toBe("*");
+    expect(preflight.headers.get("access-control-allow-credentials")).toBeNull();
+    const refused = await callWorker(ORIGIN + path, {
+      method: "GET",
+      headers: { origin: "http://localhost:6274" },
+    });
+    expect(refused.status).toBe(405);
+    expect(refused.headers.get("allow")).toContain("POST");
+  });
+
+  it.each(["/sign-in", "/authorize", "/account"])(
+    "of another origin get no leave to read %s",
+    async (path) => {
+      const response = await callWorker(ORIGIN + path, {
+        redirect: "manual",
+        headers: { origin: "https://evil.example" },
+      });
+      expect(response.headers.get("access-control-allow-origin")).toBeNull();
+    },
+  );
+});
+
 describe("registration", () => {
   const register = (body: unknown) =>
     callWorker(`${ORIGIN}/register`, {
@@ -638,6 +671,19 @@ describe("clients that publish a metadata document", () => {
     const response = await owner.browser.request(new URL(url).pathname + new URL(url).search);
     expect(response.status).toBe(502);
     expect(fetched).not.toHaveBeenCalled();
+  });
+
+  it("are refused when they take more than three seconds", async () => {
+    const timeout = vi.spyOn(AbortSignal, "timeout").mockImplementation(() => AbortSignal.abort());
+    vi.spyOn(globalThis, "fetch").mockImplementation(
+      (_input, init) =>
+        new Promise((_resolve, reject) => (init?.signal?.aborted ? reject(init.signal.reason) : undefined)),
+    );
+    const owner = await newOwner();
+    const { url } = await authorizeUrl(`https://slow-${crypto.randomUUID()}.example.com/doc`);
+    const response = await owner.browser.request(new URL(url).pathname + new URL(url).search);
+    expect(response.status).toBe(502);
+    expect(timeout).toHaveBeenCalledWith(3_000);
   });
 
   it("make the token endpoint ask nobody", async () => {

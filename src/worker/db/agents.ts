@@ -130,7 +130,7 @@ export const agentDisconnection = (
 ];
 
 /** The statements that end every grant of a client for an account, with its tokens and refresh answers. */
-export function grantDeletions(db: Database, accountId: string, clientId: string): Statement[] {
+function grantDeletions(db: Database, accountId: string, clientId: string): Statement[] {
   const ofAccount = (kind: string) =>
     and(gt(oauthStore.key, `${kind}:${accountId}:`), lt(oauthStore.key, `${kind}:${accountId};`));
   const clientAt = (path: string) => sql`json_extract(${oauthStore.value}, ${path}) = ${clientId}`;

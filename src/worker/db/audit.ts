@@ -25,7 +25,7 @@ export interface AuditDetails {
   data_exported: Record<never, never>;
 }
 export type AuditAction = keyof AuditDetails;
-export type SignInWay = "one-time link" | "passkey" | "provider";
+type SignInWay = "one-time link" | "passkey" | "provider";
 
 /** The statement that writes an entry, for the batch that does what it tells. */
 export const audit = <A extends AuditAction>(

@@ -29,7 +29,7 @@ const FRESH_MAX = 24 * 3600;
 export const isMetadataUrl = (clientId: string): boolean => /^https:\/\//i.test(clientId);
 
 /** The document's address, if it is one that may be fetched: a public host name, port 443, a path without dot segments. */
-export function metadataUrl(clientId: string): URL {
+function metadataUrl(clientId: string): URL {
   const refuse = (why: string) => new ClientMetadataError(`The client's id is no usable address: ${why}.`);
   let url: URL;
   try {
@@ -48,7 +48,7 @@ export function metadataUrl(clientId: string): URL {
 }
 
 /** Whether a host is a public DNS name rather than an address, a local name, or one of the reserved ones. */
-export function isPublicHost(hostname: string): boolean {
+function isPublicHost(hostname: string): boolean {
   if (isLoopbackHost(hostname) || hostname.startsWith("[") || !hostname.includes(".")) return false;
   if (/^[\d.]+$/.test(hostname) || hostname.endsWith(".")) return false;
   return !/\.(?:localhost|local|internal|intranet|lan|home|arpa|test|invalid|onion)$/.test(hostname);
@@ -96,7 +96,7 @@ async function readBounded(response: Response): Promise<string> {
 }
 
 /** A document's text as a client. It must name its own address, itself and where its answers go. */
-export function parseClient(clientId: string, text: string): OAuthClient {
+function parseClient(clientId: string, text: string): OAuthClient {
   const refuse = (why: string) => new ClientMetadataError(`The client's document ${why}.`);
   let document: unknown;
   try {
@@ -127,7 +127,7 @@ export function parseClient(clientId: string, text: string): OAuthClient {
 }
 
 /** How long a document with this Cache-Control is believed, in seconds, within five minutes and a day. */
-export function freshSeconds(cacheControl: string | null): number {
+function freshSeconds(cacheControl: string | null): number {
   const age = /(?:^|,)\s*max-age\s*=\s*"?(\d+)/i.exec(cacheControl ?? "")?.[1];
   return Math.min(Math.max(Number(age ?? FRESH_MIN), FRESH_MIN), FRESH_MAX);
 }

@@ -31,6 +31,10 @@ legend { font-weight: 600; padding: 0; }
 .card h3 { margin: 0; font-size: 1rem; }
 .note { color: color-mix(in srgb, currentColor 70%, transparent); font-size: .92rem; margin: .25rem 0; }
 .warning { border-left: 4px solid var(--danger); padding: .25rem .75rem; margin: 1rem 0; }
+nav a { margin-right: 1rem; }
+ul { padding-left: 0; list-style: none; } li { padding: .25rem 0; }
+form.inline { display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between; gap: .5rem; }
+form.inline button { margin: 0; min-height: 2.25rem; width: auto; }
 [role=alert] { border: 1px solid var(--danger); border-radius: .4rem; padding: .6rem .8rem; }
 dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr; gap: .25rem 1rem; margin: .5rem 0; }
 dt { color: color-mix(in srgb, currentColor 70%, transparent); } dd { margin: 0; }
@@ -91,7 +95,11 @@ async function run(form) {
   try {
     credential = await navigator.credentials[form.dataset.passkey]({ publicKey });
   } catch (error) {
-    return say(form, error.name === "InvalidStateError" ? "This device has a passkey for the account already." : "No passkey was used. Try again.");
+    const known = {
+      InvalidStateError: "This device has a passkey for the account already.",
+      SecurityError: "Passkeys do not work at this address. Open the page over https, or at http://localhost.",
+    };
+    return say(form, known[error.name] || "No passkey was used. Try again.");
   }
   form.elements.credential.value = toJson(credential);
   form.submit();

@@ -4,7 +4,7 @@ import type { Context, MiddlewareHandler } from "hono";
  * What every page sends. `formAction` widens where its forms may lead: browsers hold the redirect after a
  * form to it as well, and a consent's ends at the client.
  */
-export function pageHeaders(formAction = "'self'"): Record<string, string> {
+function pageHeaders(formAction = "'self'"): Record<string, string> {
   return {
     "content-security-policy":
       "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +

@@ -14,7 +14,7 @@ import { providerOf } from "./provider.ts";
 import { endSession, startSession, type WebContext } from "./session.ts";
 import { signUpMode } from "./sign-up.ts";
 
-export const CODE_CHARACTERS = 64;
+const CODE_CHARACTERS = 64;
 
 /** `GET /sign-in`: with a passkey, through the operator's provider, or with a one-time link's code. */
 export const signInPage = (c: WebContext) => signInForm(c, c.req.query("return_to") ?? "");

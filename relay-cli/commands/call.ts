@@ -8,6 +8,7 @@ import { listOutput, type RunOutput, runOutput } from "../../src/protocol/tools.
 import { CommandError, type ExitName } from "../exit-codes.ts";
 import { printable } from "../relay/failure.ts";
 import { systemClock } from "../relay/system.ts";
+import { isLocked } from "../store/lock.ts";
 import { asAgent } from "./agent-login.ts";
 import { type AgentTools, openAgentTools, ToolRefusal } from "./agent-tools.ts";
 import { readArguments } from "./arguments.ts";
@@ -52,7 +53,7 @@ async function call(
   return asAgent(ports, !options.browser, async (provider) => {
     const tools = await openAgentTools(`${serverUrl}/mcp`, provider);
     try {
-      const sessionId = await resolveSession(tools, session);
+      const sessionId = await resolveSession(context, tools, session);
       const ticket = await ask(context, tools, serverUrl, sessionId, args);
       terminal.say(`Queued as ${ticket.command_id}. ${ticket.next_step}`);
       return show(context, await wait(context, tools, ticket), options.json === true);
@@ -62,19 +63,37 @@ async function call(
   });
 }
 
+/** How long a Graph that this machine has just shared is waited for. */
+const JUST_SHARED_MS = 10_000;
+
 /** A session by its id, or by the slug or name under which it is listed. */
-async function resolveSession(tools: AgentTools, named: string): Promise<string> {
+async function resolveSession(context: Context, tools: AgentTools, named: string): Promise<string> {
   if (graphSessionId.safeParse(named).success) return named;
-  const { sessions } = listOutput.parse(await tools.call("list_graph_sessions", {}));
-  const found = sessions.filter((one) => one.slug === named || one.name === named);
-  const [only, another] = found;
-  if (only && !another) return only.graph_session_id;
-  const list = sessions.map((one) => `${printable(one.slug)} (${one.graph_session_id})`).join(", ");
-  throw new CommandError(
-    "usage",
-    another
-      ? `More than one shared Graph is called ${JSON.stringify(named)}; use its id: ${list}.`
-      : `No shared Graph is called ${JSON.stringify(named)}. ${list ? `There are: ${list}.` : "Nothing is shared with this agent's projects."}`,
+  const until = systemClock.monotonic() + (isBeingShared(context, named) ? JUST_SHARED_MS : 0);
+  for (;;) {
+    const { sessions } = listOutput.parse(await tools.call("list_graph_sessions", {}));
+    const [only, another] = sessions.filter((one) => one.slug === named || one.name === named);
+    if (only && !another) return only.graph_session_id;
+    const list = sessions.map((one) => `${printable(one.slug)} (${one.graph_session_id})`).join(", ");
+    if (another)
+      throw new CommandError(
+        "usage",
+        `More than one shared Graph is called ${JSON.stringify(named)}; use its id: ${list}.`,
+      );
+    if (systemClock.monotonic() >= until)
+      throw new CommandError(
+        "usage",
+        `No shared Graph is called ${JSON.stringify(named)}. ${list ? `There are: ${list}.` : "Nothing is shared with this agent's projects."}`,
+      );
+    await systemClock.sleep(1_000);
+  }
+}
+
+/** Whether the relay of this machine is about to tell the server of a Graph with this slug. */
+function isBeingShared({ store, folder }: Context, slug: string): boolean {
+  const graph = store.graphs.find(slug);
+  return (
+    graph !== undefined && store.projects.sharedWith(graph.graph_session_id).length > 0 && isLocked(folder)
   );
 }
 

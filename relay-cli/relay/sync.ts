@@ -2,7 +2,7 @@ import type { Project } from "../store/contract.ts";
 import type { RelayApi } from "./api.ts";
 import type { CommandTaker } from "./commands.ts";
 import { endsPass } from "./commands.ts";
-import type { Failure } from "./failure.ts";
+import { type Failure, printable } from "./failure.ts";
 import type { RelayOptions, RelayPorts } from "./ports.ts";
 import { EMPTY_DIGEST, sharedSet } from "./sessions.ts";
 import { isOlder } from "./version.ts";
@@ -26,7 +26,9 @@ export async function syncProject(
   const set = sharedSet(store.projects.shared(project_id), ports.isReady);
   if (project.told_digest !== set.digest)
     for (const graph of set.leftOut)
-      log.warn(`${graph.slug} cannot be shared with ${project.name}: see \`graph-relay graph list\`.`);
+      log.warn(
+        `${graph.slug} cannot be shared with ${printable(project.name)}: see \`graph-relay graph list\`.`,
+      );
   const request = { project_id, sessions_digest: set.digest, client_version: options.clientVersion };
 
   let answer = await api.sync(request);
@@ -40,13 +42,15 @@ export async function syncProject(
     const { failure } = answer;
     if (failure.kind !== "permanent") return { failure };
     // This project is refused; the others are not. The owner sees it in `status`.
-    if (project.problem !== failure.text) log.warn(`Project ${project.name}: ${failure.text}`);
+    if (project.problem !== failure.text) log.warn(`Project ${printable(project.name)}: ${failure.text}`);
     store.projects.noteSync(project_id, { problem: failure.text });
     return {};
   }
   const { commands, next_poll_seconds, minimum_version, sessions } = answer.value;
   if (isOlder(options.clientVersion, minimum_version))
     return { failure: tooOld(options.clientVersion, minimum_version) };
+  if (sessions === "stored")
+    log.info(`Project ${printable(project.name)} now sees ${set.sessions.length} Graph(s) of this machine.`);
   if (sessions !== "send") store.projects.noteSync(project_id, { told_digest: set.digest });
   const failure = await taker.take(project_id, commands);
   return { nextPollMs: next_poll_seconds * 1_000, ...(failure ? { failure } : {}) };

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { EXIT_CODES } from "../../relay-cli/exit-codes.ts";
 import { Cli } from "../relay/support/cli.ts";
+import { openTunnel } from "../relay/support/tunnel.ts";
 import { startTestEndpoint, type TestEndpoint } from "../support/endpoint.ts";
 
 // The relay's own command line against a real endpoint, with the owner's browser at hand.
@@ -88,25 +89,78 @@ describe("calling", () => {
     expect(code).toBe(EXIT_CODES.usage[0]);
   });
 
+  /** Asks, starts the relay once the run is queued, and waits for the end of both. */
+  async function callAndRun(words: readonly string[], env: Record<string, string> = {}) {
+    const call = cli.spawn(["call", ...words], { env });
+    await Promise.race([call.says("Queued as"), call.ended]);
+    const relay = cli.spawn(["start"]);
+    await relay.says("Connected as");
+    const ended = await call.ended;
+    relay.child.kill("SIGTERM");
+    expect((await relay.ended).code).toBe(0);
+    return ended;
+  }
+  const runs = () => cli.store((store) => store.history.list(100).length);
+
   test("asks, waits and prints the result, without signing in again", async () => {
     await cli.run(["graph", "add", "relay-cli/templates/folder-report.mjs", "--folder", "docs"]);
     expect((await cli.run(["share", "folder-report"])).code).toBe(0);
     const relay = cli.spawn(["start"]);
-    await relay.says("Connected as");
-    const { code, stdout, stderr } = await cli.run(["call", "folder-report", "{}"]);
+    await relay.says("now sees 1 Graph(s)");
+    relay.child.kill("SIGTERM");
+    await relay.ended;
+    const { code, stdout, stderr } = await callAndRun(["folder-report", "{}"]);
     expect(stderr).not.toContain("authorize");
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ complete: true });
-    relay.child.kill("SIGTERM");
-    expect((await relay.ended).code).toBe(0);
+  });
+
+  test("a ticket that a proxy loses twice is asked for again with the same key: one run", async () => {
+    const tunnel = await openTunnel();
+    tunnel.lose("run_graph_session", 2);
+    const before = runs();
+    const { code, stdout } = await callAndRun(["folder-report", '{"ignore":["x"]}'], {
+      HTTP_PROXY: tunnel.url,
+    });
+    await tunnel.close();
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ complete: true });
+    expect(tunnel.lost()).toBe(2);
+    expect(runs() - before).toBe(1);
+  });
+
+  test("a call that dies without its ticket is gone on with by the next same call: one run", async () => {
+    const tunnel = await openTunnel();
+    tunnel.lose("run_graph_session", 1_000);
+    const before = runs();
+    const words = ["folder-report", '{"ignore":["y"]}'];
+    const first = cli.spawn(["call", ...words], { env: { HTTP_PROXY: tunnel.url } });
+    while (tunnel.lost() === 0) await new Promise((done) => setTimeout(done, 20));
+    first.child.kill("SIGKILL");
+    await first.ended;
+    await tunnel.close();
+    expect((await callAndRun(words)).code).toBe(0);
+    expect(runs() - before).toBe(1);
+    // With its ticket in hand, the next same call is another run.
+    expect((await callAndRun(words)).code).toBe(0);
+    expect(runs() - before).toBe(2);
+  });
+
+  test("NO_PROXY keeps the endpoint's address from going through the proxy", async () => {
+    const tunnel = await openTunnel();
+    for (const NO_PROXY of ["localhost", new URL(endpoint.url).host, "*"]) {
+      const { code } = await cli.run(["projects"], { env: { HTTP_PROXY: tunnel.url, NO_PROXY } });
+      expect(code).toBe(0);
+    }
+    expect(tunnel.targets).toEqual([]);
+    expect((await cli.run(["projects"], { env: { http_proxy: tunnel.url } })).code).toBe(0);
+    expect(tunnel.targets).toContain(new URL(endpoint.url).host);
+    await tunnel.close();
   });
 
   test("a Graph that fails is told by an exit code of its own", async () => {
-    const relay = cli.spawn(["start"]);
-    const { code, stderr } = await cli.run(["call", "folder-report", '{"folder":"/"}']);
+    const { code, stderr } = await callAndRun(["folder-report", '{"folder":"/"}']);
     expect(code).toBe(EXIT_CODES.graph_failed[0]);
     expect(stderr).toContain("ended as failed");
-    relay.child.kill("SIGTERM");
-    await relay.ended;
   });
 });

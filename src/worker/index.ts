@@ -5,12 +5,14 @@ import { oauthRoutes } from "./oauth/routes.ts";
 import { relayRoutes } from "./relay-api/index.ts";
 import { pairingRoutes } from "./relay-api/pairing-routes.ts";
 import { everyMinute } from "./scheduled.ts";
+import { secureOnly } from "./secure-origin.ts";
 import { webRoutes } from "./web/routes.ts";
 
 export { ProjectQueue } from "../durable/project-queue.ts";
 
 const app = new Hono<{ Bindings: Env }>();
 
+app.use(secureOnly);
 app.get("/health", (c) => c.json({ status: "ok" }));
 app.route("/", mcpRoutes);
 app.route("/", relayRoutes);

@@ -303,6 +303,24 @@ describe("pages", () => {
   });
 });
 
+describe("plain http", () => {
+  it("is refused but on the machine itself: pages go to https, calls are not answered", async () => {
+    const page = await callWorker("http://relay.example.com/sign-in?return_to=/account", {
+      redirect: "manual",
+    });
+    expect([page.status, page.headers.get("location")]).toEqual([
+      308,
+      "https://relay.example.com/sign-in?return_to=/account",
+    ]);
+    for (const path of ["/token", "/register", "/sign-in", "/mcp", "/external-assistants/graph-relays/token"])
+      expect(
+        (await callWorker(`http://relay.example.com${path}`, { method: "POST", body: "{}" })).status,
+      ).toBe(403);
+    for (const host of ["localhost:8787", "127.0.0.1:8787", "[::1]:8787"])
+      expect((await callWorker(`http://${host}/sign-in`)).status).toBe(200);
+  });
+});
+
 describe("the consent page", () => {
   const consent = async (
     owner: TestOwner,

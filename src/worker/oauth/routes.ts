@@ -3,7 +3,7 @@ import { cors } from "hono/cors";
 import type { Env } from "../env.ts";
 import { publicKeySet } from "../relay-api/signing-keys.ts";
 import { oauthError } from "./http.ts";
-import { isSecureOrigin, issuerOf } from "./issuer.ts";
+import { issuerOf } from "./issuer.ts";
 import { authorizationServerMetadata, protectedResourceMetadata } from "./metadata.ts";
 import { registerClient } from "./register-endpoint.ts";
 import { revokeEndpoint, tokenEndpoint } from "./token-endpoint.ts";
@@ -27,7 +27,6 @@ for (const path of ["/token", "/register", "/revoke"]) {
     }),
   );
   oauthRoutes.use(path, async (c, next) => {
-    if (!isSecureOrigin(issuerOf(c.req.raw))) return oauthError(400, "invalid_request", "Use https");
     if (c.req.method !== "POST")
       return oauthError(405, "invalid_request", "Only POST is served here", { allow: "POST, OPTIONS" });
     return next();

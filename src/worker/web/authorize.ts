@@ -6,7 +6,7 @@ import { type ProjectRow, projectsOfAccount } from "../db/projects.ts";
 import { type Authorization, readAuthorization } from "../oauth/authorization-request.ts";
 import { isMetadataUrl } from "../oauth/client-metadata.ts";
 import { allowAgent, allowDevice, noteRefusal, redirectHost } from "../oauth/consent.ts";
-import { isLoopbackHost, isSecureOrigin, issuerOf } from "../oauth/issuer.ts";
+import { isLoopbackHost, issuerOf } from "../oauth/issuer.ts";
 import { expandScopes } from "../oauth/scopes.ts";
 import { authorizationServer, oauthEnv } from "../oauth/server.ts";
 import { badForm } from "./answers.ts";
@@ -80,8 +80,6 @@ const helpersOf = (c: WebContext) =>
 
 async function read(c: WebContext, query: URLSearchParams) {
   const issuer = issuerOf(c.req.raw);
-  if (!isSecureOrigin(issuer))
-    return { kind: "page", status: 400, what: "Open this page over https." } as const;
   return readAuthorization(query, issuer, helpersOf(c));
 }
 

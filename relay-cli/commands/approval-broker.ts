@@ -5,6 +5,8 @@ import type { Terminal } from "./terminal.ts";
 
 /** How often the store is looked into for an answer from another terminal. */
 const LOOK_MILLISECONDS = 250;
+/** How often the asker says that it is there, and how long that is believed: three times as long. */
+const ALIVE_MILLISECONDS = 2_000;
 /** What is shown of a request at most; the whole is in `graph-relay approvals list --json`. */
 const SHOWN_CHARACTERS = 20_000;
 
@@ -46,6 +48,13 @@ export function createApprovalBroker({ approvals, now, sleep, terminal }: Broker
       const asked_at = now();
       const { timeout_seconds, ...question } = request;
       const n = approvals.ask({ ...question, asked_at, expires_at: asked_at + timeout_seconds * 1000 });
+      let aliveUntil = 0;
+      const stayAlive = (): void => {
+        if (aliveUntil - now() > 2 * ALIVE_MILLISECONDS) return;
+        aliveUntil = now() + 3 * ALIVE_MILLISECONDS;
+        approvals.keepAlive(n, aliveUntil);
+      };
+      stayAlive();
       const over = new AbortController();
       const waiting = AbortSignal.any([signal, over.signal]);
       const typed = new AbortController();
@@ -63,6 +72,7 @@ export function createApprovalBroker({ approvals, now, sleep, terminal }: Broker
           const found = approvals.answerTo(n);
           if (found) return found;
           if (signal.aborted) return { answer: "refused", by: "no answer" };
+          stayAlive();
           await sleep(
             LOOK_MILLISECONDS,
             typed.signal.aborted ? waiting : AbortSignal.any([waiting, typed.signal]),

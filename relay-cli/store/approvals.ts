@@ -27,17 +27,19 @@ export function approvalStore(sql: Sql): ApprovalStore {
       }),
     open: (now) =>
       sql.all<Question>(
-        `SELECT ${COLUMNS} FROM approval_requests WHERE closed = 0 AND answer IS NULL AND expires_at > ? ORDER BY n`,
+        `SELECT ${COLUMNS} FROM approval_requests WHERE closed = 0 AND answer IS NULL AND expires_at > ? AND alive_until > ? ORDER BY n`,
+        now,
         now,
       ),
     answer: (n, answer, by, now) =>
       sql.atomically(() => {
         const won = sql.run(
           `UPDATE approval_requests SET answer = ?, answered_by = ?
-             WHERE n = ? AND closed = 0 AND answer IS NULL AND expires_at > ?`,
+             WHERE n = ? AND closed = 0 AND answer IS NULL AND expires_at > ? AND alive_until > ?`,
           answer,
           by,
           n,
+          now,
           now,
         );
         if (won === 1 && answer === "always")
@@ -55,6 +57,9 @@ export function approvalStore(sql: Sql): ApprovalStore {
         n,
       );
       return row && row.answer !== null ? { answer: row.answer, by: row.answered_by } : undefined;
+    },
+    keepAlive(n, until) {
+      sql.run("UPDATE approval_requests SET alive_until = ? WHERE n = ?", until, n);
     },
     withdraw(n) {
       sql.run("UPDATE approval_requests SET closed = 1 WHERE n = ?", n);

@@ -26,8 +26,11 @@ export interface DeviceStore {
   get(): Device | undefined;
   /** Stores the pairing, and the account's projects, in place of an earlier one. */
   pair(device: Device, projects: readonly KnownProject[]): void;
-  /** Forgets the pairing, its key and its projects. Graphs and history stay. */
-  unpair(): void;
+  /**
+   * Forgets the pairing, its key, its projects and what is shared with them. Graphs and history stay; what
+   * was not sent goes to the dead letters. Returns how many those are.
+   */
+  unpair(at: number): number;
 }
 export interface Device {
   device_id: string;
@@ -195,7 +198,7 @@ export interface HistoryStore {
    */
   prune(limits: { endedBefore: number; characters: number }): number;
 }
-export interface HistoryStart {
+interface HistoryStart {
   execution_id: string;
   /** `graph:external:<command id>` or `graph:local:<execution id>`. */
   channel: string;
@@ -255,8 +258,10 @@ export interface SettingsStore {
 
 /** Questions to the owner: put by the process that runs a Graph, answered from any other. */
 export interface ApprovalStore {
-  /** Returns the question's number. */
+  /** Returns the question's number. It is waited for once `keepAlive` says so. */
   ask(question: NewQuestion): number;
+  /** The asker is there, and will say so again before `until`; a question whose asker was killed goes with that. */
+  keepAlive(n: number, until: number): void;
   /** Those that are waited for, oldest first. `now` decides which are past their time. */
   open(now: number): Question[];
   /** Answers it, if it is still waited for. `always` also sets the tool to allow for that Graph. */

@@ -173,6 +173,13 @@ ALTER TABLE folder_grants ADD COLUMN granted_at INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX history_ended ON history (finished_at) WHERE finished_at IS NOT NULL;
 `,
   },
+  {
+    // Nobody should be asked to answer a question whose asker is gone.
+    version: 3,
+    sql: `
+ALTER TABLE approval_requests ADD COLUMN alive_until INTEGER NOT NULL DEFAULT 0;
+`,
+  },
 ];
 
 /** The newest version this program knows. */

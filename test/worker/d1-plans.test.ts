@@ -1,9 +1,18 @@
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
+import { OwnerBrowser } from "../../scripts/lib/owner-browser.ts";
+import { invitation } from "../../scripts/lib/owner-link.ts";
+import { systemClock, systemRandom } from "../../src/protocol/ports.ts";
+import { deleteAccount } from "../../src/worker/account-deletion.ts";
+import { database } from "../../src/worker/db/client.ts";
+import { accountOfIdentity, identitiesOfAccount } from "../../src/worker/db/identities.ts";
 import { authenticateAgent } from "../../src/worker/oauth/agent-token.ts";
 import { everyMinute } from "../../src/worker/scheduled.ts";
+import { Authenticator } from "./support/authenticator.ts";
+import { postFrom } from "./support/forms.ts";
 import {
   assertion,
+  callWorker,
   connectAgent,
   deviceTokenRequest,
   newOwner,
@@ -67,12 +76,37 @@ it("every statement of sign-in, consent, tokens, devices and sweeps uses an inde
     await owner.browser.request("/account");
     await owner.browser.submit("/account/agents/revoke", { agent_id: agent.agent_id });
     await owner.browser.submit("/account/devices/remove", { device_id: device.device_id });
+    const invited = await invitation({ clock: systemClock, random: systemRandom });
+    await env.DB.batch(invited.sql.map((sql) => env.DB.prepare(sql)));
+    const newcomer = new OwnerBrowser(ORIGIN, callWorker);
+    const authenticator = new Authenticator(ORIGIN);
+    const signUp = { name: "New", code: invited.code };
+    const created = await (await postFrom(newcomer, "/sign-up", "/sign-up/options", signUp)).json();
+    await postFrom(newcomer, "/sign-up", "/sign-up", {
+      credential: await authenticator.create(created as never),
+    });
+    const asked = await (await postFrom(newcomer, "/sign-in", "/sign-in/passkey/options")).json();
+    await postFrom(newcomer, "/sign-in", "/sign-in/passkey", {
+      credential: await authenticator.get(asked as never),
+    });
+    await postFrom(newcomer, "/account", "/account/passkeys/remove", { credential_id: "x" });
+    await postFrom(newcomer, "/account", "/account/provider/remove", { issuer: "x" });
+    await accountOfIdentity(database(env.DB), "x", "y");
+    await identitiesOfAccount(database(env.DB), owner.account_id);
+    await owner.browser.request("/account/activity");
+    await (await postFrom(owner.browser, "/account", "/account/export")).text();
+    const connected = await connectAgent(owner);
+    await owner.browser.submit("/account/agents/disconnect", {
+      agent_id: connected.agent_id,
+      project_id: owner.project_id,
+    });
+    await deleteAccount(env, owner.account_id);
     await everyMinute(env);
   });
   const ours = [...statements].filter(
     (sql) => !/^INSERT INTO (?:accounts|projects|one_time_codes) .*VALUES \('/.test(sql),
   );
-  expect(ours.length).toBeGreaterThan(25);
+  expect(ours.length).toBeGreaterThan(70);
   const scans: Record<string, string[]> = {};
   for (const sql of ours) {
     const found = await scansOf(sql);

@@ -342,6 +342,23 @@ describe("authorization requests", () => {
     expect(response.headers.get("location")).toBeNull();
   });
 
+  it("sends nothing to a private scheme, even one that the client listed beside others", async () => {
+    const owner = await newOwner();
+    const response = await callWorker(`${ORIGIN}/register`, {
+      method: "POST",
+      body: JSON.stringify({
+        client_name: "Cursor",
+        redirect_uris: [REDIRECT, "cursor://anysphere.cursor-mcp/oauth/callback"],
+      }),
+    });
+    const { client_id } = await response.json<{ client_id: string }>();
+    const { url } = await authorizeUrl(client_id, {
+      redirect_uri: "cursor://anysphere.cursor-mcp/oauth/callback",
+    });
+    expect((await owner.browser.request(new URL(url).pathname + new URL(url).search)).status).toBe(400);
+    expect(errorOf(await owner.browser.approve((await authorizeUrl(client_id)).url))).toBeNull();
+  });
+
   it("takes any port on loopback", async () => {
     const owner = await newOwner();
     const clientId = await registerClient("http://localhost/callback", `Ports ${crypto.randomUUID()}`);

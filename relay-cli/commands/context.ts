@@ -22,7 +22,7 @@ export interface Context {
 }
 
 /** The state folder: `--state`, or GRAPH_RELAY_STATE, or the platform's own. */
-export const stateFolder = (option: string | undefined): string =>
+const stateFolder = (option: string | undefined): string =>
   option ?? process.env.GRAPH_RELAY_STATE ?? envPaths("graph-relay", { suffix: "" }).data;
 
 export function createContext(stateOption: string | undefined): Context {

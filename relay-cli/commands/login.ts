@@ -66,7 +66,13 @@ async function login(context: Context, typed: string, options: LoginOptions): Pr
 export function endpointOrigin(typed: string): string {
   const url = URL.parse(typed.includes("://") ? typed : `https://${typed}`);
   const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(url?.hostname ?? "");
-  if (url && (url.protocol === "https:" || (url.protocol === "http:" && isLocal))) return url.origin;
+  if (
+    url &&
+    !url.username &&
+    !url.password &&
+    (url.protocol === "https:" || (url.protocol === "http:" && isLocal))
+  )
+    return url.origin;
   throw new CommandError(
     "usage",
     "The endpoint's address must be one such as https://relay.example; http only goes to this machine itself.",
@@ -103,10 +109,14 @@ async function logout(context: Context, local: boolean): Promise<ExitName> {
   const answer = await deviceApi(context, device).removeSelf();
   // A device that is off the account already is what was asked for.
   if (!answer.ok && answer.failure.kind !== "stop" && !local) throw refusal(answer.failure);
-  context.store.device.unpair();
+  const unsent = context.store.device.unpair(Date.now());
   context.terminal.say(`This machine is no longer paired with ${device.server_url}.`);
   if (!answer.ok && answer.failure.kind !== "stop")
     context.terminal.say("The server could not be told. Remove the device on the account page as well.");
+  if (unsent > 0)
+    context.terminal.say(
+      `${unsent} outcome(s) were not sent. The runs are whole in \`graph-relay history\`.`,
+    );
   if (isLocked(context.folder)) context.terminal.say("The relay that still runs ends with its next call.");
   return "done";
 }

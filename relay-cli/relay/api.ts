@@ -24,7 +24,7 @@ const DEADLINES = { sync: 30_000, start: 15_000, control: 15_000, complete: 30_0
 
 /** Commands one by one: a single malformed one must not hide the others. */
 const looseSyncResponse = syncResponse.extend({ commands: z.array(z.unknown()) });
-export type LooseSyncResponse = z.infer<typeof looseSyncResponse>;
+type LooseSyncResponse = z.infer<typeof looseSyncResponse>;
 
 /** The relay API as the relay calls it. Nothing throws. */
 export interface RelayApi {

@@ -36,7 +36,7 @@ export function createBackoff(random: RandomSource): Backoff {
 }
 
 /** A random number in [0, 1). */
-export function fraction(random: RandomSource): number {
+function fraction(random: RandomSource): number {
   const bytes = random.bytes(4);
   return new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) / 2 ** 32;
 }

@@ -14,7 +14,7 @@ export interface RelayClock {
 
 /** Sends one HTTP request. Rejects if no whole answer came, as `fetch` does. */
 export type Transport = (url: string, init: TransportRequest) => Promise<Response>;
-export interface TransportRequest {
+interface TransportRequest {
   method: "GET" | "POST" | "DELETE";
   headers: Record<string, string>;
   body?: string;

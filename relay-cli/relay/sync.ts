@@ -14,7 +14,7 @@ export interface SyncResult {
 }
 
 /** Tells one project what is shared with it, and takes up what is queued there. */
-export async function syncProject(
+async function syncProject(
   ports: RelayPorts,
   api: RelayApi,
   taker: CommandTaker,
@@ -57,7 +57,7 @@ export async function syncProject(
 }
 
 /** Enabled projects, and disabled ones that still have to hear that nothing is shared any more. */
-export function projectsToSync(projects: readonly Project[]): Project[] {
+function projectsToSync(projects: readonly Project[]): Project[] {
   return projects.filter(
     (project) => project.enabled || (project.told_digest !== null && project.told_digest !== EMPTY_DIGEST),
   );

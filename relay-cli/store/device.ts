@@ -1,4 +1,5 @@
 import type { Device, DeviceStore } from "./contract.ts";
+import { buryAll } from "./outbox.ts";
 import { replaceProjects } from "./projects.ts";
 import { bumpSharingVersion } from "./sharing-version.ts";
 import type { Sql } from "./sql.ts";
@@ -28,11 +29,15 @@ export function deviceStore(sql: Sql): DeviceStore {
         bumpSharingVersion(sql);
       });
     },
-    unpair() {
-      sql.atomically(() => {
+    unpair(at) {
+      return sql.atomically(() => {
+        // What this device has not sent, no other device can send for it.
+        const unsent = buryAll(sql, "This machine left its account before the outcome was sent.", at);
+        sql.run("UPDATE attempts SET state = 'ended', reason = 'unpaired' WHERE state = 'prepared'");
         sql.run("DELETE FROM device");
         sql.run("DELETE FROM projects");
         bumpSharingVersion(sql);
+        return unsent;
       });
     },
   };

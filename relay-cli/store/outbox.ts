@@ -61,6 +61,16 @@ export function outboxStore(sql: Sql): OutboxStore {
   };
 }
 
+/** Moves every item to the dead letters, and says how many there were. Part of the caller's write. */
+export function buryAll(sql: Sql, reason: string, at: number): number {
+  sql.run(
+    `INSERT OR REPLACE INTO dead_letters (${COLUMNS}, reason, buried_at) SELECT ${COLUMNS}, ?, ? FROM outbox ORDER BY n`,
+    reason,
+    at,
+  );
+  return sql.run("DELETE FROM outbox");
+}
+
 /** Part of the caller's write. */
 export function putInOutbox(sql: Sql, item: OutboxItem): void {
   sql.run(

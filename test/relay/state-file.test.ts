@@ -264,6 +264,25 @@ describe("the guarded writes of the journal", () => {
     });
   });
 
+  test("leaving an account moves what was not sent to the dead letters, and takes the key away", () => {
+    withOpenStore(({ store, sql }) => {
+      store.device.pair(
+        { device_id: "d", account_name: "a", server_url: "u", name: "n", private_jwk: "{}", paired_at: 0 },
+        [{ project_id: PROJECT, name: "P" }],
+      );
+      const completion = { execution_id: ATTEMPT.execution_id, status: "cancelled" as const, error: "e" };
+      store.attempts.refuse(ATTEMPT, { ...ATTEMPT, completion, truncated: false, last_failure: null });
+      store.attempts.prepare({ ...ATTEMPT, command_id: "00000000-aaaa-8000-8000-000000000002" });
+      expect(store.device.unpair(5)).toBe(1);
+      expect(store.outbox.pending()).toEqual([]);
+      expect(store.outbox.deadLetters()).toMatchObject([{ command_id: ATTEMPT.command_id, buried_at: 5 }]);
+      expect(store.attempts.inState("prepared")).toEqual([]);
+      expect(store.device.get()).toBeUndefined();
+      expect(store.projects.list()).toEqual([]);
+      expect(sql.all("SELECT * FROM device")).toEqual([]);
+    });
+  });
+
   test("the journal forgets the oldest ended attempts alone", () => {
     withOpenStore(({ store }) => {
       for (let n = 0; n < 10; n++) {

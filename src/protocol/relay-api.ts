@@ -132,7 +132,7 @@ export type PublicJwk = z.infer<typeof publicJwk>;
 /**
  * The login flow of a relay: the authorization server of the endpoint with this client, a loopback
  * redirect (`http://127.0.0.1:<port>/callback`) and PKCE. Its access token lives ten minutes and is good
- * for one call of `POST /devices`; there is no refresh token. Name, system and key of the device go to
+ * for `POST /devices` with the key that the owner was shown; there is no refresh token. Name, system and key of the device go to
  * `/authorize` as `device_name`, `device_platform` and `device_thumbprint`, for the owner to see.
  */
 export const LOGIN_CLIENT = {

@@ -161,7 +161,7 @@ describe("pairing by an enrolment code", () => {
 });
 
 describe("pairing by the login flow", () => {
-  it("shows the owner which laptop asks, and registers that key once", async () => {
+  it("shows the owner which laptop asks, and registers that key, again after a lost answer", async () => {
     const owner = await newOwner();
     const { jwk, key, thumbprint } = await newDeviceKey();
     const tokens = await loginToken(owner, thumbprint);
@@ -176,10 +176,22 @@ describe("pairing by the login flow", () => {
     expect(
       await authenticateDevice(withToken(await deviceToken({ device_id, key, thumbprint })), env),
     ).toMatchObject({ device_id });
+    const again = await registerDevice({ jwk }, { authorization: `Bearer ${tokens.access_token}` });
+    expect([again.status, await again.json()]).toEqual([200, expect.objectContaining({ device_id })]);
     const other = await newDeviceKey();
     expect(
       (await registerDevice({ jwk: other.jwk }, { authorization: `Bearer ${tokens.access_token}` })).status,
-    ).toBe(401);
+    ).toBe(400);
+  });
+
+  it("that showed no key is good for one", async () => {
+    const owner = await newOwner();
+    const { access_token } = await loginToken(owner, "");
+    const keys = await Promise.all([newDeviceKey(), newDeviceKey(), newDeviceKey()]);
+    const authorization = `Bearer ${access_token}`;
+    const tries = await Promise.all(keys.map(({ jwk }) => registerDevice({ jwk }, { authorization })));
+    const answers = tries.map((answer) => answer.status).sort();
+    expect(answers).toEqual([201, 401, 401]);
   });
 
   it("refuses another key than the one the owner saw", async () => {

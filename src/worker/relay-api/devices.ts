@@ -7,7 +7,7 @@ import { type RegisterRequest, type RegisterResponse, registerRequest } from "..
 import { deliverAccess, deliverAccount } from "../access.ts";
 import { accountName } from "../db/accounts.ts";
 import { audit } from "../db/audit.ts";
-import { type Database, database } from "../db/client.ts";
+import { type Database, database, won } from "../db/client.ts";
 import {
   type DeviceRow,
   deviceAddition,
@@ -91,7 +91,10 @@ async function pair(
   return id;
 }
 
-/** Whose login token this is. It is used up: it registers the one key that the owner saw. */
+/**
+ * Whose login token this is. It registers the one key that the owner saw, again after a lost answer; where
+ * no key was shown it is used up.
+ */
 async function accountByLogin(request: Request, env: Env, thumbprint: string): Promise<string | Response> {
   const token = bearerToken(request);
   if (token === undefined) return relayError("token_invalid");
@@ -103,11 +106,15 @@ async function accountByLogin(request: Request, env: Env, thumbprint: string): P
   );
   const props = loginProps.safeParse(context?.props);
   if (!props.success) return relayError("token_invalid");
-  if (props.data.thumbprint !== "" && props.data.thumbprint !== thumbprint)
+  const { account_id, thumbprint: shown } = props.data;
+  if (shown === "") {
+    const [account = "", grant = ""] = token.split(":");
+    const [gone] = await env.DB.batch(grantRevocation(env.DB, account, grant));
+    if (!gone || !won(gone)) return relayError("token_invalid");
+  } else if (shown !== thumbprint) {
     return relayError("invalid_request", { detail: "public_jwk: not the key that was shown to the owner" });
-  const [account = "", grant = ""] = token.split(":");
-  await env.DB.batch(grantRevocation(env.DB, account, grant));
-  return props.data.account_id;
+  }
+  return account_id;
 }
 
 /** Whose enrolment code this is. A device that is paired already may show the code it used. */

@@ -237,4 +237,6 @@ const number =
     throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
   };
 
-const tokens = (value: string): number | null => (value === "none" ? null : number("token_ceiling")(value));
+/** Commander takes null for no value, so "none" stays a word until it is stored. */
+const tokens = (value: string): number | "none" =>
+  value === "none" ? value : number("token_ceiling")(value);

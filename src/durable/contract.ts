@@ -41,8 +41,14 @@ export interface ProjectQueueApi {
 
   /** A device's pass: notes that it is there, says whether its set of sessions is the one stored, and what is queued for it. */
   sync(request: SyncCall): Promise<SyncAnswer | DeviceRefusal>;
-  /** Records that D1 now holds the set with this digest. */
-  storeDigest(request: { device_id: string; sessions_digest: string }): Promise<{ ok: true } | DeviceRefusal>;
+  /** A set of the device is about to go to D1. The version orders it among the device's sets; no set is called the stored one until `storeDigest`. */
+  beginSet(request: { device_id: string }): Promise<{ ok: true; set_version: number } | DeviceRefusal>;
+  /** Records that D1 now holds the set with this digest. Does not win if a later set was begun since. */
+  storeDigest(request: {
+    device_id: string;
+    sessions_digest: string;
+    set_version: number;
+  }): Promise<{ ok: true; won: boolean } | DeviceRefusal>;
   start(request: {
     device_id: string;
     command_id: string;

@@ -94,6 +94,10 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
     return this.#queue?.sync(request) ?? UNKNOWN;
   }
 
+  async beginSet(request: Request<"beginSet">) {
+    return this.#queue?.beginSet(request) ?? UNKNOWN;
+  }
+
   async storeDigest(request: Request<"storeDigest">) {
     return this.#queue?.storeDigest(request) ?? UNKNOWN;
   }

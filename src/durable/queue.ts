@@ -12,7 +12,7 @@ import { Presences } from "./presence.ts";
 import { control, start } from "./running.ts";
 import { meta } from "./schema.ts";
 import { type Db, type Scope, statements } from "./scope.ts";
-import { storeDigest, sync } from "./sync.ts";
+import { beginSet, storeDigest, sync } from "./sync.ts";
 import { applyTime, nextDue, purge } from "./time.ts";
 
 const stored = statements((db) => db.select({ settings: meta.settings }).from(meta).prepare());
@@ -56,6 +56,7 @@ export class Queue {
   readonly presence: Call<"presence"> = (request) => this.#call((scope) => presence(scope, request));
   readonly listRuns: Call<"listRuns"> = (request) => this.#call((scope) => listRuns(scope, request));
   readonly sync: Call<"sync"> = (request) => this.#call((scope) => sync(scope, request));
+  readonly beginSet: Call<"beginSet"> = (request) => this.#call((scope) => beginSet(scope, request));
   readonly storeDigest: Call<"storeDigest"> = (request) => this.#call((scope) => storeDigest(scope, request));
   readonly start: Call<"start"> = (request) => this.#call((scope) => start(scope, request));
   readonly control: Call<"control"> = (request) => this.#call((scope) => control(scope, request));

@@ -14,10 +14,15 @@ const to = statements((db) => ({
     .set({ token_issued_at: given("token_issued_at"), last_seen_at: given("now") })
     .where(and(thisDevice, lt(devices.token_issued_at, given("token_issued_at"))))
     .prepare(),
+  beginSet: db
+    .update(devices)
+    .set({ sessions_digest: given("storing") })
+    .where(thisDevice)
+    .prepare(),
   storeDigest: db
     .update(devices)
     .set({ sessions_digest: given("sessions_digest") })
-    .where(thisDevice)
+    .where(and(thisDevice, eq(devices.sessions_digest, given("storing"))))
     .returning({ id: devices.device_id })
     .prepare(),
   listQueued: db
@@ -64,10 +69,32 @@ function fitting(queued: SyncAnswer["commands"]): SyncAnswer["commands"] {
   return end === -1 ? queued : queued.slice(0, end);
 }
 
-/** Records which set of sessions D1 holds for the device. */
+/** What stands in a digest's place while D1 may hold any of several sets: no digest is like it. */
+const storing = (set_version: number): string => `storing ${set_version}`;
+
+/**
+ * A set of the device is about to go to D1. From here on no pass is told that its set is the one stored,
+ * until this set, or a later one, is known to be.
+ */
+export function beginSet(
+  scope: Scope,
+  { device_id }: { device_id: string },
+): { ok: true; set_version: number } | DeviceRefusal {
+  const device = to(scope).find.get({ device_id });
+  if (!device) return refusal("device_removed");
+  const [, before = "0"] = /^storing (\d+)$/.exec(device.sessions_digest) ?? [];
+  const set_version = Math.max(scope.now, Number(before) + 1);
+  to(scope).beginSet.run({ device_id, storing: storing(set_version) });
+  return { ok: true, set_version };
+}
+
+/** Records which set of sessions D1 holds for the device, unless a later set was begun since. */
 export function storeDigest(
   scope: Scope,
-  request: { device_id: string; sessions_digest: string },
-): { ok: true } | DeviceRefusal {
-  return to(scope).storeDigest.get(request) ? { ok: true } : refusal("device_removed");
+  request: { device_id: string; sessions_digest: string; set_version: number },
+): { ok: true; won: boolean } | DeviceRefusal {
+  const { device_id, sessions_digest, set_version } = request;
+  if (to(scope).storeDigest.get({ device_id, sessions_digest, storing: storing(set_version) }))
+    return { ok: true, won: true };
+  return to(scope).find.get({ device_id }) ? { ok: true, won: false } : refusal("device_removed");
 }

@@ -105,6 +105,15 @@ describe.each(Object.entries(DEVICE_CALLS))("%s", (_name, call) => {
   });
 });
 
+async function begun(queue: ProjectQueueApi, device_id: string): Promise<number> {
+  const answer = await queue.beginSet({ device_id });
+  return answer.ok ? answer.set_version : Number.NaN;
+}
+
+async function store(queue: ProjectQueueApi, device_id: string, sessions_digest: string) {
+  return queue.storeDigest({ device_id, sessions_digest, set_version: await begun(queue, device_id) });
+}
+
 describe("a device's pass", () => {
   it("brings no other device's commands", async () => {
     const p = await shared();
@@ -120,7 +129,10 @@ describe("a device's pass", () => {
     const removed = { ok: false, error: "device_removed" };
     for (const device_id of [newId("dev", systemRandom), ...MALFORMED]) {
       expect(await p.queue.sync({ device_id, sessions_digest: "", token_issued_at: 1 })).toEqual(removed);
-      expect(await p.queue.storeDigest({ device_id, sessions_digest: "ab" })).toEqual(removed);
+      expect(await p.queue.beginSet({ device_id })).toEqual(removed);
+      expect(await p.queue.storeDigest({ device_id, sessions_digest: "ab", set_version: 1 })).toEqual(
+        removed,
+      );
     }
   });
 
@@ -132,10 +144,32 @@ describe("a device's pass", () => {
       return pass.ok && pass.digest_matches;
     };
     expect(await matches(p.device_id, one)).toBe(false);
-    expect(await p.queue.storeDigest({ device_id: p.device_id, sessions_digest: one })).toEqual({ ok: true });
+    expect(await store(p.queue, p.device_id, one)).toEqual({ ok: true, won: true });
     expect(await matches(p.device_id, one)).toBe(true);
     expect(await matches(p.device_id, two)).toBe(false);
     expect(await matches(p.other.device_id, one)).toBe(false);
+  });
+
+  it("is told of no set while one is on its way to D1, and of the later one of two", async () => {
+    const p = await shared();
+    const { device_id } = p;
+    const [one, two] = ["1", "2"].map((digit) => digit.repeat(64)) as [string, string];
+    const matches = async (sessions_digest: string) => {
+      const pass = await p.queue.sync({ device_id, sessions_digest, token_issued_at: 1 });
+      return pass.ok && pass.digest_matches;
+    };
+    await store(p.queue, device_id, one);
+    const first = await begun(p.queue, device_id);
+    expect(await matches(one)).toBe(false);
+    const second = await begun(p.queue, device_id);
+    expect(second).toBeGreaterThan(first);
+    const digest = (sessions_digest: string, set_version: number) =>
+      p.queue.storeDigest({ device_id, sessions_digest, set_version });
+    expect(await digest(one, first)).toEqual({ ok: true, won: false });
+    expect(await matches(one)).toBe(false);
+    expect(await digest(two, second)).toEqual({ ok: true, won: true });
+    expect(await digest(one, first)).toEqual({ ok: true, won: false });
+    expect(await matches(two)).toBe(true);
   });
 });
 
@@ -282,7 +316,8 @@ describe("an object that was never set up, or was destroyed", () => {
     expect(await queue.presence({ agent_id: p.agent_id })).toBe(undefined);
     const digest = { device_id: p.device_id, sessions_digest: "" };
     expect(await queue.sync({ ...digest, token_issued_at: 1 })).toEqual(UNKNOWN);
-    expect(await queue.storeDigest(digest)).toEqual(UNKNOWN);
+    expect(await queue.beginSet({ device_id: p.device_id })).toEqual(UNKNOWN);
+    expect(await queue.storeDigest({ ...digest, set_version: 1 })).toEqual(UNKNOWN);
     expect(await queue.start(at)).toEqual(UNKNOWN);
     expect(await queue.control(at)).toEqual(UNKNOWN);
     expect(await queue.complete({ ...at, completion: completion() })).toEqual(UNKNOWN);

@@ -6,6 +6,7 @@ import { findJsonFault } from "../../src/protocol/json.ts";
 import { LIMITS, MINIMUM_RELAY_VERSION } from "../../src/protocol/limits.ts";
 import { systemRandom } from "../../src/protocol/ports.ts";
 import { RELAY_PATH, type SessionMetadata, sessionsDigest } from "../../src/protocol/relay-api.ts";
+import { storeSessions } from "../../src/worker/db/session-sync.ts";
 import { retryingQueues } from "../../src/worker/queues.ts";
 import { isSupported } from "../../src/worker/relay-api/version.ts";
 import {
@@ -92,6 +93,45 @@ describe("sync", () => {
       unshared_at: null,
       name: "Renamed",
       version: "2",
+    });
+  });
+
+  it("leaves the later of two sets standing, in whichever order D1 is given them", async () => {
+    const world = await newWorld({ sessions: [] });
+    const [early, late] = [session(), session()];
+    const next = Date.now() + 60_000;
+    const store = (set_version: number, sessions: SessionMetadata[]) =>
+      storeSessions(env.DB, {
+        project_id: world.project_id,
+        device_id: world.device.auth.device_id,
+        sessions,
+        set_version,
+        now: set_version,
+      });
+    expect(await store(next + 1, [late])).toEqual({ stored: true });
+    expect(await store(next, [early])).toEqual({ stored: false, foreign: [] });
+    expect(await row(world.project_id, early.graph_session_id)).toBeNull();
+    expect(await row(world.project_id, late.graph_session_id)).toMatchObject({ unshared_at: null });
+  });
+
+  it("stores a set whose first try broke off between D1 and the object, and the one before it anew", async () => {
+    const world = await newWorld({ sessions: [] });
+    const [before, after] = [[session()], [session()]];
+    await world.device.sync(world.project_id, before);
+    const device_id = world.device.auth.device_id;
+    const begun = await env.PROJECT_QUEUE.getByName(world.project_id).beginSet({ device_id });
+    if (!begun.ok) throw new Error(begun.error);
+    const { set_version } = begun;
+    await storeSessions(env.DB, {
+      project_id: world.project_id,
+      device_id,
+      sessions: after,
+      set_version,
+      now: 1,
+    });
+    expect((await world.device.sync(world.project_id, before)).sessions).toBe("stored");
+    expect(await row(world.project_id, after[0]?.graph_session_id ?? "")).not.toMatchObject({
+      unshared_at: null,
     });
   });
 

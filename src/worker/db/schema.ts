@@ -57,6 +57,8 @@ export const devices = sqliteTable(
     created_at: integer().notNull(),
     last_seen_at: integer(),
     removed_at: integer(),
+    /** JSON: by project id, the version of the set of sessions that `graph_sessions` holds of the device. */
+    set_versions: text().notNull().default("{}"),
   },
   (t) => [
     uniqueIndex("devices_by_thumbprint").on(t.thumbprint),

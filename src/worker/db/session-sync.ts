@@ -23,11 +23,20 @@ const FIND_FOREIGN = `WITH ${SENT}, ${FOREIGN} SELECT graph_session_id FROM fore
 
 const COLUMNS = ["device_id", "name", "description", "slug", "version", "status", "arguments_schema"];
 
+const VERSION = "json_extract(set_versions, '$.' || ?1)";
+
+/** A set that was overtaken by a later one is left out. */
+const TAKE_VERSION = `
+UPDATE devices SET set_versions = json_set(set_versions, '$.' || ?1, ?3)
+WHERE id = ?2 AND coalesce(${VERSION}, 0) < ?3`;
+
+const IS_LATEST = `(SELECT ${VERSION} FROM devices WHERE id = ?2) = ?5`;
+
 const UPSERT = `
 WITH ${SENT}, ${FOREIGN}
 INSERT INTO graph_sessions (project_id, graph_session_id, ${COLUMNS.join(", ")}, first_shared_at)
 SELECT ?1, graph_session_id, ?2, name, description, slug, version, status, arguments_schema, ?4
-FROM sent WHERE NOT EXISTS (SELECT 1 FROM foreign_rows)
+FROM sent WHERE NOT EXISTS (SELECT 1 FROM foreign_rows) AND ${IS_LATEST}
 ON CONFLICT (project_id, graph_session_id) DO UPDATE SET
   ${COLUMNS.map((c) => `${c} = excluded.${c}`).join(", ")}, unshared_at = NULL
 WHERE graph_sessions.unshared_at IS NOT NULL
@@ -38,7 +47,7 @@ WITH ${SENT}, ${FOREIGN}
 UPDATE graph_sessions SET unshared_at = ?4
 WHERE device_id = ?2 AND project_id = ?1 AND unshared_at IS NULL
   AND graph_session_id NOT IN (SELECT graph_session_id FROM sent)
-  AND NOT EXISTS (SELECT 1 FROM foreign_rows)`;
+  AND NOT EXISTS (SELECT 1 FROM foreign_rows) AND ${IS_LATEST}`;
 
 /**
  * How long a trace of an unshared session stays, in milliseconds: as long as a key of its runs can live (at most
@@ -48,28 +57,37 @@ const TRACE_KEPT = 100 * 24 * 60 * 60 * 1000;
 
 const DELETE_OLD_TRACES = "DELETE FROM graph_sessions WHERE project_id = ?1 AND unshared_at < ?2";
 
-/** What became of a set: stored whole, or left out whole because of these sessions. */
+/** What became of a set: stored whole, or left out whole because of these sessions, or of a later set if there are none. */
 export type StoreAnswer = { stored: true } | { stored: false; foreign: string[] };
 
 /**
  * Makes what D1 holds of a device's sessions in a project the set that was sent: rows that are as sent are
  * not written, new and changed ones are, missing ones become traces with the time they were unshared (until
- * no key can name a run of theirs), and reshared ones keep the time they were first shared. All or nothing, in one round trip. `now` is the
- * server's time in milliseconds.
+ * no key can name a run of theirs), and reshared ones keep the time they were first shared. All or nothing,
+ * in one round trip, and only if no set of a higher `set_version` was stored before. `now` is the server's
+ * time in milliseconds.
  */
 export async function storeSessions(
   db: D1Database,
-  set: { project_id: string; device_id: string; sessions: readonly SessionMetadata[]; now: number },
+  set: {
+    project_id: string;
+    device_id: string;
+    sessions: readonly SessionMetadata[];
+    set_version: number;
+    now: number;
+  },
 ): Promise<StoreAnswer> {
   const sent = canonicalJson(set.sessions as unknown as Json);
   const run = (sql: string, ...more: number[]) =>
     db.prepare(sql).bind(set.project_id, set.device_id, sent, ...more);
-  const [foreign] = await db.batch<{ graph_session_id: string }>([
+  const [foreign, version] = await db.batch<{ graph_session_id: string }>([
     run(FIND_FOREIGN),
-    run(UPSERT, set.now),
-    run(UNSHARE_MISSING, set.now),
+    db.prepare(TAKE_VERSION).bind(set.project_id, set.device_id, set.set_version),
+    run(UPSERT, set.now, set.set_version),
+    run(UNSHARE_MISSING, set.now, set.set_version),
     db.prepare(DELETE_OLD_TRACES).bind(set.project_id, set.now - TRACE_KEPT),
   ]);
   const ids = (foreign?.results ?? []).map((row) => row.graph_session_id);
-  return ids.length === 0 ? { stored: true } : { stored: false, foreign: ids };
+  const isLatest = version?.meta.changes === 1;
+  return ids.length === 0 && isLatest ? { stored: true } : { stored: false, foreign: ids };
 }

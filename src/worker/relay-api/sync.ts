@@ -16,7 +16,8 @@ import { isSupported } from "./version.ts";
 
 /**
  * `POST /sync`: a device's pass over one project. One call to the object; D1 is touched only when the
- * device's sessions changed, and then the object learns of it last, so that a pass that broke off is made again.
+ * device's sessions changed. Then the object forgets what D1 holds before it is written and learns it after,
+ * so that a pass that broke off is made again, and passes that overtake each other leave the later set.
  */
 export async function sync(call: RelayCall, request: Request): Promise<SyncResponse> {
   const { value, sent } = await readJson(request, syncRequest);
@@ -49,13 +50,29 @@ async function settleSessions(
   await checkSet(value.sessions, value.sessions_digest, sent);
   const { device_id } = call.device;
   const { project_id, sessions_digest, sessions } = value;
-  const stored = await storeSessions(call.db, { project_id, device_id, sessions, now: call.now() });
+  const { set_version } = served(
+    await call.queues.call(project_id, (queue) => queue.beginSet({ device_id })),
+  );
+  const stored = await storeSessions(call.db, {
+    project_id,
+    device_id,
+    sessions,
+    set_version,
+    now: call.now(),
+  });
+  if (!stored.stored && stored.foreign.length === 0) throw new RelayError("unavailable");
   if (!stored.stored)
     throw new RelayError(
       "session_conflict",
       `Belongs to another paired device: ${stored.foreign.join(", ")}. Nothing of this set was stored.`,
     );
-  served(await call.queues.call(project_id, (queue) => queue.storeDigest({ device_id, sessions_digest })));
+  const { won } = served(
+    await call.queues.call(project_id, (queue) =>
+      queue.storeDigest({ device_id, sessions_digest, set_version }),
+    ),
+  );
+  // A later set came in between: the device's next pass tells which one stands.
+  if (!won) throw new RelayError("unavailable");
   return "stored";
 }
 

@@ -1,0 +1,1 @@
+ALTER TABLE `devices` ADD `set_versions` text DEFAULT '{}' NOT NULL;

@@ -187,6 +187,7 @@ export class World {
     this.network.offline.clear();
     for (const laptop of this.laptops.values()) {
       laptop.machine.wake();
+      laptop.staysOn = true;
       laptop.start();
     }
   }
@@ -201,7 +202,10 @@ export class World {
 
   /** Lets every record's time run out, with the laptops off, and looks at what is left. */
   async #forget(): Promise<void> {
-    for (const laptop of this.laptops.values()) laptop.kill("at the end");
+    for (const laptop of this.laptops.values()) {
+      laptop.staysOn = false;
+      laptop.kill("at the end");
+    }
     this.#ending = true;
     for (let i = 0; i < 4; i++) {
       await this.scheduler.runUntil(this.scheduler.now + 50 * 86_400_000);

@@ -62,6 +62,8 @@ export class SimulatedLaptop {
   /** Relays end for good when the server says that the device is gone. */
   removed = false;
   logLines = 0;
+  /** From now on a relay that was told to stop is started again. */
+  staysOn = false;
   /** There is a second laptop that goes by this one's device. */
   isCopied = false;
   readonly #world: LaptopWorld;
@@ -139,6 +141,7 @@ export class SimulatedLaptop {
     this.#world.history.add(this.name, "relay ends", { refused });
     life.process.kill();
     this.#relay = undefined;
+    if (this.staysOn) this.start();
     if (life.told === 0 && refused !== "device_removed")
       this.#world.broken(
         "the world goes on",
@@ -167,6 +170,7 @@ export class SimulatedLaptop {
     return {
       name: this.name,
       concurrency: this.facts.concurrency,
+      isCopied: this.isCopied,
       consent: this.consent,
       refused: this.refused,
       running: this.#running,

@@ -137,7 +137,11 @@ export class ObjectHost {
       life.abandon.add(reject);
     });
     try {
-      return await Promise.race([life.ready.then(() => work(life.instance)), gone]);
+      // No answer leaves before what was written for it is on the disk: the platform's output gate.
+      const answer = life.ready
+        .then(() => work(life.instance))
+        .finally(() => this.#scheduler.sleep(0));
+      return await Promise.race([answer, gone]);
     } finally {
       life.abandon.delete(abandon);
     }

@@ -184,7 +184,7 @@ describe("refreshing", () => {
 });
 
 describe("a refresh that dies half way", () => {
-  const ports = (agent: TestAgent, over: Partial<RefreshPorts> = {}): RefreshPorts => ({
+  const ports = (over: Partial<RefreshPorts> = {}): RefreshPorts => ({
     d1: env.DB,
     clock: { now: () => Date.now() },
     refresh: () => {
@@ -198,7 +198,7 @@ describe("a refresh that dies half way", () => {
     const agent = await agentOf();
     const crash = () => Promise.reject(new Error("crash"));
     await expect(
-      refreshOnce(agent.refresh_token, agent.client_id, ports(agent, { refresh: crash })),
+      refreshOnce(agent.refresh_token, agent.client_id, ports({ refresh: crash })),
     ).rejects.toThrow("crash");
     const first = await refreshed(agent, agent.refresh_token);
     // The library did its part, and the answer was lost before it was kept.
@@ -213,7 +213,7 @@ describe("a refresh that dies half way", () => {
     const agent = await agentOf();
     let waited = 0;
     const never = new Promise<Response>(() => undefined);
-    void refreshOnce(agent.refresh_token, agent.client_id, ports(agent, { refresh: () => never }));
+    void refreshOnce(agent.refresh_token, agent.client_id, ports({ refresh: () => never }));
     // Others wait for it, then say when to come back.
     await vi.waitFor(async () =>
       expect(
@@ -225,7 +225,7 @@ describe("a refresh that dies half way", () => {
     const response = await refreshOnce(
       agent.refresh_token,
       agent.client_id,
-      ports(agent, {
+      ports({
         sleep: async (ms) => {
           waited += ms;
         },

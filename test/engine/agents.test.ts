@@ -1,7 +1,7 @@
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
-import { openWorkshop } from "./support/workshop.ts";
+import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
 
 const server = await startModelServer();
 const config = engineConfig.parse({
@@ -21,6 +21,7 @@ const config = engineConfig.parse({
 });
 const KEY = "sk-secret-0123456789";
 const shop = openWorkshop({}, { config: async () => config, env: { ...process.env, LOCAL_KEY: KEY } });
+checkLeftovers();
 afterEach(() => server.reset());
 afterAll(async () => {
   shop.close();

@@ -4,7 +4,7 @@ import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { ApprovalDecision, ApprovalRequest } from "../../relay-cli/engine/approvals.ts";
 import { engineConfig, systemPorts } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
-import { openWorkshop } from "./support/workshop.ts";
+import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
 
 const model = await startModelServer();
 const config = engineConfig.parse({
@@ -32,6 +32,7 @@ const shop = openWorkshop(settings, {
 const data = join(shop.folder, "data");
 mkdirSync(data);
 const granted = { folders: [{ path: data, write: true }] };
+checkLeftovers();
 afterEach(() => {
   asked.length = 0;
   patience = undefined;

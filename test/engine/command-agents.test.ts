@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
-import { openWorkshop, processesWith } from "./support/workshop.ts";
+import { checkLeftovers, openWorkshop, processesWith } from "./support/workshop.ts";
 
 const marker = `marker-${crypto.randomUUID()}`;
 const config = engineConfig.parse({
@@ -23,6 +23,7 @@ const shop = openWorkshop({}, { config: async () => config, env });
 const bin = join(shop.folder, "bin");
 mkdirSync(bin);
 env.PATH = `${bin}${delimiter}/usr/bin${delimiter}/bin`;
+checkLeftovers();
 afterAll(() => shop.close());
 
 /** Puts a program into the PATH that notes its arguments and standard input, and then does `script`. */

@@ -2,7 +2,7 @@ import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { retry } from "../../relay-cli/engine/host/retry.ts";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
-import { openWorkshop } from "./support/workshop.ts";
+import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
 
 const server = await startModelServer();
 const config = engineConfig.parse({
@@ -24,6 +24,7 @@ const shop = openWorkshop(
   },
   { config: async () => config },
 );
+checkLeftovers();
 afterEach(() => server.reset());
 afterAll(async () => {
   shop.close();

@@ -8,7 +8,7 @@ import { afterAll, afterEach, describe, expect, test } from "vitest";
 import * as z from "zod";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
-import { eventually, openWorkshop, processesWith } from "./support/workshop.ts";
+import { checkLeftovers, eventually, openWorkshop, processesWith } from "./support/workshop.ts";
 
 const SERVER = resolve(import.meta.dirname, "support/mcp-server.mjs");
 /** How the configuration names an environment variable. */
@@ -71,6 +71,7 @@ shop.graph(
   "try { return await api.tool(api.args.tool, api.args.input ?? {}); } catch (e) { return { code: e.code, message: e.message }; }",
 );
 const use = async (tool: string, input = {}) => (await shop.run("uses", { tool, input })).result;
+checkLeftovers();
 afterEach(async () => {
   model.reset();
   await eventually(() => processesWith(SERVER).length === 0, "no MCP server is left running");

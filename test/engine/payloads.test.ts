@@ -3,9 +3,10 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Json } from "../../relay-cli/engine/contract.ts";
 import { toJsonText } from "../../relay-cli/engine/host/json-text.ts";
 import { createFrameDecoder, encodeFrames } from "../../relay-cli/engine/process/channel.ts";
-import { openWorkshop } from "./support/workshop.ts";
+import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
 
 const shop = openWorkshop();
+checkLeftovers();
 afterAll(() => shop.close());
 
 const nested = (depth: number): Json => {

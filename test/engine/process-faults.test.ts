@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { ENGINE_LIMITS } from "../../relay-cli/engine/limits.ts";
-import { eventually, leftovers, openWorkshop, processesWith, shortGrace } from "./support/workshop.ts";
+import { checkLeftovers, openWorkshop, processesWith, shortGrace } from "./support/workshop.ts";
 
 const GRACE = 500;
 const shop = openWorkshop(
@@ -9,23 +9,7 @@ const shop = openWorkshop(
 );
 afterAll(() => shop.close());
 
-let before = leftovers();
-beforeEach(() => {
-  before = leftovers();
-});
-afterEach(async () => {
-  await eventually(
-    () => {
-      const now = leftovers();
-      return (
-        now.children <= before.children &&
-        now.descriptors <= before.descriptors &&
-        now.timers <= before.timers
-      );
-    },
-    `nothing is left of the test: ${JSON.stringify({ before, now: leftovers() })}`,
-  );
-});
+checkLeftovers({ descriptors: true });
 
 /** Runs a Graph while looking at how long this process's own loop is held up. */
 async function runAndWatch(slug: string, body: string) {

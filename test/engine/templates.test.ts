@@ -4,7 +4,7 @@ import { delimiter, join, resolve } from "node:path";
 import { afterAll, afterEach, expect, test } from "vitest";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
-import { openWorkshop } from "./support/workshop.ts";
+import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
 
 const TEMPLATES = resolve(import.meta.dirname, "../../relay-cli/templates");
 const model = await startModelServer();
@@ -36,6 +36,7 @@ function fromTemplate(name: string, approvals = {}): string {
   settings[name] = { folders: [{ path: folder, write: false }], approvals };
   return name;
 }
+checkLeftovers();
 afterEach(() => model.reset());
 afterAll(async () => {
   shop.close();

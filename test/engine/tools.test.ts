@@ -13,7 +13,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Json } from "../../relay-cli/engine/contract.ts";
-import { openWorkshop, processesWith } from "./support/workshop.ts";
+import { checkLeftovers, openWorkshop, processesWith } from "./support/workshop.ts";
 
 const all = {
   read_file: "allow",
@@ -61,6 +61,7 @@ const http = createServer((req, res) => {
 http.listen(0, "127.0.0.1");
 await once(http, "listening");
 const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+checkLeftovers();
 afterAll(async () => {
   shop.close();
   http.closeAllConnections();

@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterEach, beforeEach } from "vitest";
 import type {
   Engine,
   EngineEvent,
@@ -129,8 +130,32 @@ export function processesWith(marker: string): number[] {
     });
 }
 
+/**
+ * After each test of the file: no process, no timer and, unless a pool of connections may keep some, no open file is left
+ * that was not there before it.
+ */
+export function checkLeftovers({ descriptors = false } = {}): void {
+  let before = leftovers();
+  beforeEach(() => {
+    before = leftovers();
+  });
+  afterEach(() =>
+    eventually(
+      () => {
+        const now = leftovers();
+        return (
+          now.children <= before.children &&
+          now.timers <= before.timers &&
+          (!descriptors || now.descriptors <= before.descriptors)
+        );
+      },
+      `nothing is left of the test: ${JSON.stringify(before)}`,
+    ),
+  );
+}
+
 /** What a test may not leave behind: processes started by this one, open files, timers. */
-export function leftovers(): { children: number; descriptors: number; timers: number } {
+function leftovers(): { children: number; descriptors: number; timers: number } {
   const children = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim();
   return {
     children: children === "" ? 0 : children.split(" ").map(Number).filter(isAlive).length,

@@ -7,11 +7,12 @@ process.emitWarning = (warning: string | Error, ...rest: unknown[]) => {
 };
 
 // `graph-relay history list | head -1`: the reader has what it wanted, which is no failure.
-for (const stream of [process.stdout, process.stderr])
-  stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE") process.exit(process.exitCode ?? 0);
-    throw error;
-  });
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(process.exitCode ?? 0);
+  throw error;
+});
+// A relay whose terminal is gone has runs to finish: nobody hears it, that is all.
+process.stderr.on("error", () => {});
 
 const { main } = await import("./commands/program.ts");
 await main(process.argv);

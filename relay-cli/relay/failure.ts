@@ -57,7 +57,7 @@ export function foreign(status: number): Failure {
 
 /** No whole answer came. */
 export function networkFailure(error: unknown): Failure {
-  return { kind: "retry", code: "network", text: `The server cannot be reached: ${rootCause(error)}` };
+  return { kind: "retry", code: "network", text: `The server cannot be reached: ${rootCause(error)}.` };
 }
 
 function kindOfStatus(status: number): ErrorKind {
@@ -82,7 +82,7 @@ function rootCause(error: unknown): string {
   const { code, message } = inner as { code?: unknown; message?: unknown };
   const text = printable(typeof message === "string" && message ? message : String(code ?? inner));
   return typeof code === "string" && CERTIFICATE_CODES.has(code)
-    ? `${text} (${code}). If your network has its own certificate authority, name its file in NODE_EXTRA_CA_CERTS.`
+    ? `${text} (${code}). If your network has its own certificate authority, name its file with --ca-file or in NODE_EXTRA_CA_CERTS`
     : text;
 }
 

@@ -210,7 +210,7 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
 
   function countUnsent(): number {
     try {
-      return store.outbox.pending().length;
+      return store.outbox.pendingIds().length;
     } catch {
       return 0;
     }

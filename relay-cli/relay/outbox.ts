@@ -89,10 +89,12 @@ export function createOutboxSender(ports: RelayPorts, api: RelayApi): OutboxSend
     let last: Failure | undefined;
     let failures = 0;
     let cuts = 0;
-    const pending = store.outbox.pending();
-    for (const id of waiting.keys()) if (!pending.some((item) => item.command_id === id)) waiting.delete(id);
-    for (const item of pending) {
-      if ((waiting.get(item.command_id)?.due ?? 0) > clock.monotonic()) continue;
+    const pending = store.outbox.pendingIds();
+    for (const id of waiting.keys()) if (!pending.includes(id)) waiting.delete(id);
+    for (const id of pending) {
+      if ((waiting.get(id)?.due ?? 0) > clock.monotonic()) continue;
+      const item = store.outbox.find(id);
+      if (!item) continue;
       const failure = await sendOne(item);
       if (!failure) {
         failures = cuts = 0;
@@ -117,9 +119,8 @@ export function createOutboxSender(ports: RelayPorts, api: RelayApi): OutboxSend
       await underWay?.catch(() => {});
     },
     nextDue() {
-      const pending = store.outbox.pending();
-      if (pending.length === 0) return undefined;
-      return Math.min(...pending.map((item) => waiting.get(item.command_id)?.due ?? 0));
+      const dues = store.outbox.pendingIds().map((id) => waiting.get(id)?.due ?? 0);
+      return dues.length > 0 ? Math.min(...dues) : undefined;
     },
   };
 }

@@ -154,6 +154,9 @@ export interface Attempt extends NewAttempt {
 export interface OutboxStore {
   /** Oldest first. */
   pending(): OutboxItem[];
+  /** The commands of the pending items, oldest first. */
+  pendingIds(): string[];
+  find(commandId: string): OutboxItem | undefined;
   /** The server confirmed it. */
   delivered(commandId: string): boolean;
   /** Puts a shorter completion in place of a refused one, once. */

@@ -18,6 +18,14 @@ export function outboxStore(sql: Sql): OutboxStore {
   const remove = (commandId: string) => sql.run("DELETE FROM outbox WHERE command_id = ?", commandId) === 1;
   return {
     pending: () => sql.all<Row<OutboxItem>>(`SELECT ${COLUMNS} FROM outbox ORDER BY n`).map(toItem),
+    pendingIds: () =>
+      sql
+        .all<{ command_id: string }>("SELECT command_id FROM outbox ORDER BY n")
+        .map((row) => row.command_id),
+    find(commandId) {
+      const row = sql.get<Row<OutboxItem>>(`SELECT ${COLUMNS} FROM outbox WHERE command_id = ?`, commandId);
+      return row && toItem(row);
+    },
     delivered: remove,
     replaceTruncated: (commandId, shorter) =>
       sql.run(

@@ -1,11 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { EXIT_CODES } from "../../relay-cli/exit-codes.ts";
 import { lockFolder } from "../../relay-cli/store/lock.ts";
 import { Cli, MAIN } from "./support/cli.ts";
 import { PROJECT } from "./support/server.ts";
+import { CERTIFICATE, KEY } from "./support/tls.ts";
 import { GRAPH } from "./support/world.ts";
 
 let cli: Cli;
@@ -174,6 +177,26 @@ describe("without anybody at the terminal", () => {
 });
 
 describe("certificates", () => {
+  test("of the network's own authority: refused by name without --ca-file, taken with it", async () => {
+    const server = createServer({ cert: CERTIFICATE, key: KEY }, (_, response) =>
+      response.writeHead(404).end("no endpoint"),
+    );
+    await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+    await cli.pair(`https://localhost:${(server.address() as AddressInfo).port}`);
+    const file = join(cli.folder, "ca.pem");
+    writeFileSync(file, CERTIFICATE);
+    const without = await cli.run(["projects"]);
+    const trusted = [
+      await cli.run(["--ca-file", file, "projects"]),
+      await cli.run(["projects"], { env: { NODE_EXTRA_CA_CERTS: file } }),
+    ];
+    server.close();
+    expect(without.code).toBe(EXIT_CODES.unreachable[0]);
+    expect(without.stderr).toContain("self-signed certificate");
+    expect(without.stderr).toContain("NODE_EXTRA_CA_CERTS");
+    for (const { stderr } of trusted) expect(stderr).toContain("(404) is not the relay API's");
+  });
+
   test("a --ca-file that is none is said by its path", async () => {
     const file = join(cli.folder, "ca.pem");
     writeFileSync(file, "no certificate");

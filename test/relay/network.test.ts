@@ -188,7 +188,8 @@ describe("retries", () => {
     world.server.fault = () => undefined;
     await world.clock.advance(120_000);
     expect(world.lines).toEqual([
-      "The server cannot be reached: connect ECONNREFUSED Trying again.",
+      "The server cannot be reached: connect ECONNREFUSED. Trying again.",
+      "Project First now sees 1 Graph(s) of this machine.",
       "All is well again.",
     ]);
   });

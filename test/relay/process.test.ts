@@ -114,6 +114,35 @@ describe("the relay as a process", () => {
     expect((await second.ended).code).toBe(0);
   });
 
+  test("stopped and continued by the system, it makes one pass at once, and not one for each it missed", async () => {
+    share("return 1;");
+    const relay = cli.spawn(["start"]);
+    await relay.says("now sees 1 Graph(s)");
+    await delay(500);
+    const before = server.calls("sync").length;
+    relay.child.kill("SIGSTOP");
+    await delay(7_500);
+    relay.child.kill("SIGCONT");
+    await until(() => server.calls("sync").length > before);
+    await delay(2_000);
+    expect(server.calls("sync").length).toBe(before + 1);
+    relay.child.kill("SIGTERM");
+    expect((await relay.ended).code).toBe(0);
+  });
+
+  test("with nobody to read its lines any more, it goes on", async () => {
+    share("await new Promise((done) => setTimeout(done, 1000)); return 1;");
+    const command = server.queue(GRAPH);
+    const relay = cli.spawn(["start"]);
+    await until(running);
+    relay.child.stderr.destroy();
+    relay.child.stdout.destroy();
+    await until(() => command.status === "completed");
+    const gone = new Promise((done) => relay.child.on("exit", done));
+    relay.child.kill("SIGTERM");
+    expect(await gone).toBe(0);
+  });
+
   test("says in one line that it is too old, and exits with a code of its own", async () => {
     server.minimumVersion = "99.0.0";
     share("return 1;");

@@ -62,9 +62,10 @@ export function areaOf(stack: Frame[]): string {
   const [innermost] = stack;
   if (!innermost || IDLE.has(innermost.name)) return "idle";
   if (innermost.name === "(garbage collector)") return "garbage collection";
-  if (innermost.name === "(program)") return "native code outside JavaScript: HTTP, sockets, fsync threads";
+  if (innermost.name === "(program)") return "native code: HTTP, sockets, the journal";
   const sqlite = sqliteArea(stack);
   if (sqlite) return sqlite;
+  if (stack[1]?.source.endsWith("src/worker/queues.ts")) return "calling the object (RPC)";
   for (const { source } of stack) {
     const area = areaOfSource(source);
     if (area) return area;

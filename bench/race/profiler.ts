@@ -66,6 +66,8 @@ export function bundleSources(root: string): SourceOf {
   return (url, line, column) => {
     if (!url.endsWith("index.js")) return url;
     const entry = map.findEntry(line, column);
-    return "originalSource" in entry ? entry.originalSource : url;
+    if (!("originalSource" in entry)) return url;
+    // drizzle's own maps name its sources as if they lay beside the packages.
+    return entry.originalSource.replace("node_modules/src/", "node_modules/drizzle-orm/src/");
   };
 }

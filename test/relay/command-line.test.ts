@@ -147,6 +147,12 @@ describe("exit codes", () => {
     expect(readFileSync(file, "utf8")).toBe("garbage, garbage, garbage");
   });
 
+  test("are all in the readme", () => {
+    const readme = readFileSync(join(import.meta.dirname, "../../relay-cli/README.md"), "utf8");
+    for (const [code, meaning] of Object.values(EXIT_CODES))
+      expect(readme).toContain(`| ${code} | ${meaning} |`);
+  });
+
   test("are all in the help", async () => {
     const { stdout } = await cli.run(["--help"]);
     for (const [code, meaning] of Object.values(EXIT_CODES)) {

@@ -1,22 +1,16 @@
-import { basename, extname } from "node:path";
+import { extname } from "node:path";
 import type { Duplex, Readable } from "node:stream";
-import { pathToFileURL } from "node:url";
 import type { EngineEvent, GraphRef, Json, RunOutcome } from "./contract.ts";
 import { cutText, describeThrown } from "./error-text.ts";
 import { EngineError } from "./errors.ts";
 import { ENGINE_LIMITS } from "./limits.ts";
+import { conclude, isUnplacedSyntaxError, placeSyntaxError } from "./outcome.ts";
 import type { EnginePorts } from "./ports.ts";
 import { createFrameDecoder, encodeFrames } from "./process/channel.ts";
 import { spawnGraph } from "./process/graph-process.ts";
-import type { ProcessEnd, ProcessGroup } from "./process/group.ts";
+import type { ProcessGroup } from "./process/group.ts";
 import type { Guard } from "./process/guard.ts";
-import {
-  type FromHost,
-  type HostCall,
-  parseFromHost,
-  type ToHost,
-  type WireError,
-} from "./process/messages.ts";
+import { type FromHost, type HostCall, parseFromHost, type ToHost } from "./process/messages.ts";
 import { readThrottled } from "./process/throttle.ts";
 import { createRunLog } from "./run-log.ts";
 import type { GraphSettings } from "./settings.ts";
@@ -179,7 +173,8 @@ export async function runJob(ports: EnginePorts, guard: Guard, job: Job): Promis
   await Promise.all(calls);
   for (const close of readers) close();
   log.end();
-  return conclude({ job, end, done, resultText, meta, fault, errorTail });
+  const ended = conclude({ job, end, done, resultText, meta, fault, errorTail });
+  return isUnplacedSyntaxError(ended) ? placeSyntaxError(ports, guard, job.path, ended) : ended;
 }
 
 /** A process that left the group may hold a pipe open; what it writes is nobody's any more. */
@@ -213,53 +208,4 @@ function emitProgress(emit: Job["emit"], m: Extract<FromHost, { t: "progress" }>
       ...(percent === undefined ? {} : { percent: Math.min(100, Math.max(0, percent)) }),
     },
   });
-}
-
-interface Facts {
-  job: Job;
-  end: ProcessEnd;
-  done: Extract<FromHost, { t: "done" }> | undefined;
-  resultText: string | undefined;
-  meta: Json | undefined;
-  fault: string | undefined;
-  errorTail: string;
-}
-
-/** What all of it comes to. A run that was told to stop is cancelled, whatever it did before the stop reached it. */
-function conclude(facts: Facts): JobEnd {
-  const { job, done, resultText, meta, fault } = facts;
-  if (job.stop.aborted)
-    return {
-      status: "cancelled",
-      error: stopText(job.stop.reason),
-      ...(done?.ok === true && resultText !== undefined ? { result_json: resultText } : {}),
-      ...(done !== undefined && (done.ok || !done.stopped) ? { finished_before_stop: true } : {}),
-    };
-  if (fault !== undefined) return { status: "failed", error: fault };
-  if (done?.ok === false) return { status: "failed", error: errorText(done.error, job.path) };
-  if (done?.ok === true && job.work.t === "describe" && meta !== undefined)
-    return { status: "completed", meta };
-  if (done?.ok === true && resultText !== undefined) return { status: "completed", result_json: resultText };
-  return { status: "failed", error: diedText(facts) };
-}
-
-const stopText = (reason: unknown): string =>
-  reason instanceof Error ? reason.message : "The run was told to stop.";
-
-/** The error, and the place in the Graph's file that it came from. */
-function errorText(error: WireError, path: string): string {
-  const name = error.name === "Error" || error.name === "EngineError" ? "" : `${error.name}: `;
-  const url = pathToFileURL(path).href;
-  const at = error.stack?.split("\n").find((line) => line.includes(url));
-  const place = at?.slice(at.indexOf(url) + url.length).match(/^:\d+(?::\d+)?/)?.[0];
-  const where = place === undefined ? "" : ` (at ${basename(path)}${place})`;
-  return cutText(`${name}${error.message}${where}`, ENGINE_LIMITS.errorCharacters);
-}
-
-function diedText({ job, end, errorTail }: Facts): string {
-  if (end.error) return `Node could not be started: ${end.error.message}`;
-  if (/heap out of memory|Reached heap limit/.test(errorTail))
-    return `The Graph used more than its ${job.settings.memory_megabytes} MB of memory.`;
-  if (end.signal !== null) return `The Graph's process was ended by ${end.signal} before it returned.`;
-  return `The Graph ended its process (exit code ${end.code}) before it returned.`;
 }

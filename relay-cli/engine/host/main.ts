@@ -10,6 +10,7 @@ import { checkArguments } from "./arguments.ts";
 import { joinEngine } from "./engine-link.ts";
 import { toJsonText } from "./json-text.ts";
 import { describeMeta, readModule } from "./meta.ts";
+import { closeNetwork } from "./no-network.ts";
 
 const kill = process.kill.bind(process);
 const exit = process.exit.bind(process);
@@ -104,5 +105,8 @@ const refuseKill = (): never => {
 };
 process.kill = refuseKill;
 Object.defineProperty(process, "_kill", { value: refuseKill });
+
+// The permission model is on: this Graph is not trusted.
+if ("permission" in process) closeNetwork();
 
 link.send({ t: "ready" });

@@ -6,15 +6,12 @@ import { type Failure, printable } from "./failure.ts";
 import { createOutboxSender } from "./outbox.ts";
 import type { RelayOptions, RelayPorts } from "./ports.ts";
 import { reportOrphans } from "./recovery.ts";
+import { createRest, TICK_MS } from "./rest.ts";
 import { createBell } from "./signal.ts";
 import { syncAll } from "./sync.ts";
 import { createTokenSource } from "./token.ts";
 
 const POLL_MS = LIMITS.pollSeconds * 1_000;
-/** How often the relay looks whether another process changed the shares, and whether the machine slept. */
-const TICK_MS = 1_000;
-/** The wall clock running this far ahead of the monotonic one means that the machine slept. */
-const SLEPT_MS = 5_000;
 /** How long a relay that is to stop tries to send what it holds. */
 const FAREWELL_MS = 20_000;
 /** Ended attempts that the journal remembers, so that none is ever started twice. */
@@ -50,6 +47,7 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
     { leaving: leaving.signal, gone: gone.signal },
   );
   const bell = createBell(clock);
+  const rest = createRest(ports, bell);
   const outbox = createOutboxSender(ports, api);
   const backoff = createBackoff(ports.random);
   let state: "running" | "draining" | "cancelling" = "running";
@@ -146,38 +144,16 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
     }
   }
 
-  /** Waits for the next pass: its time, a bell, a sharing change, or the machine waking up. */
-  async function rest(ms: number, known: number): Promise<void> {
-    const until = clock.monotonic() + ms;
-    for (;;) {
-      const left = until - clock.monotonic();
-      if (left <= 0) return;
-      const before = { wall: clock.wall(), monotonic: clock.monotonic() };
-      if (await bell.wait(Math.min(TICK_MS, left))) return;
-      const monotonic = clock.monotonic() - before.monotonic;
-      if (clock.wall() - before.wall - monotonic > SLEPT_MS || monotonic > TICK_MS + SLEPT_MS) return;
-      if (sharingVersion(known) !== known) return;
-    }
-  }
-
-  function sharingVersion(otherwise: number): number {
-    try {
-      return store.projects.sharingVersion();
-    } catch {
-      return otherwise;
-    }
-  }
-
   const mayGoOn = () => state === "running" && !refused;
 
   async function work(): Promise<void> {
     while (mayGoOn()) {
-      const known = sharingVersion(0);
+      const known = rest.sharingVersion(0);
       const pause = await guarded(pass);
-      if (mayGoOn()) await rest(pause, known);
+      if (mayGoOn()) await rest.until(pause, known);
       // The timer is skipped while every place is taken (write-up, relay step 1).
-      while (mayGoOn() && !taker.hasRoom() && sharingVersion(known) === known)
-        await rest(await guarded(outboxPass), known);
+      while (mayGoOn() && !taker.hasRoom() && rest.sharingVersion(known) === known)
+        await rest.until(await guarded(outboxPass), known);
     }
   }
 
@@ -197,6 +173,7 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
       over.abort();
       bell.ring();
     });
+    outbox.hurry();
     while (!refused && !over.signal.aborted && countUnsent() > 0) {
       const pause = await Promise.race([guarded(outboxPass), until.then(() => 0)]);
       if (state === "cancelling") break;

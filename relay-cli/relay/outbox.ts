@@ -16,6 +16,8 @@ const REFUSALS = [400, 409, 410, 422];
 export interface OutboxSender {
   /** Tries each item whose time has come. Answers with the last failure. One round at a time: who comes in between gets its answer. */
   send(): Promise<Failure | undefined>;
+  /** Makes every item due now, whatever its pauses: this relay has no later. */
+  hurry(): void;
   /** Resolves when no round is under way. Never rejects. */
   idle(): Promise<void>;
   /** When the next item is due, by the monotonic clock; undefined if none waits. */
@@ -114,6 +116,9 @@ export function createOutboxSender(ports: RelayPorts, api: RelayApi): OutboxSend
         underWay = undefined;
       });
       return underWay;
+    },
+    hurry() {
+      for (const state of waiting.values()) state.due = 0;
     },
     async idle() {
       await underWay?.catch(() => {});

@@ -237,6 +237,18 @@ describe("stopping", () => {
     expect(command(world)?.status).toBe("completed");
   });
 
+  test("an outcome that waits for its next try is tried once more before the end", async () => {
+    const world = await running();
+    world.server.fault = ({ call }) => (call === "complete" ? { error: "unavailable" } : undefined);
+    world.engine.last.end();
+    await world.clock.advance(20 * 60_000);
+    world.server.fault = () => undefined;
+    world.relay?.drain();
+    await settle();
+    expect(world.end).toEqual({ unsent: 0 });
+    expect(command(world)?.status).toBe("completed");
+  });
+
   test("a server that hangs does not hold up the end for longer", async () => {
     const world = await running();
     world.server.fault = () => "hang";

@@ -271,6 +271,20 @@ describe("a key claimed for a run in another project", () => {
     });
   });
 
+  it("is no longer the run's whose record is over, though not deleted yet", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const asked = request(home);
+    await home.queue.enqueue(asked);
+    await home.queue.cancel(asked);
+    vi.setSystemTime(START + RETENTION);
+    const claim = { ...claimOf(home, target), idempotency_key: asked.idempotency_key };
+    for (const command_id of [claim.command_id, request(target).command_id])
+      expect(await home.queue.claimKey({ ...claim, command_id })).toEqual({
+        ok: true,
+        command_id: claim.command_id,
+      });
+  });
+
   it("is free again once it is given back by who holds it", async () => {
     const [home, target] = [await newProject(), await newProject()];
     const claim = claimOf(home, target);

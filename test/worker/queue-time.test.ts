@@ -335,6 +335,17 @@ describe("whether a device is there", () => {
     expect(await presence(p)).toEqual({ online: false, last_seen_at: null });
   });
 
+  it("is not told by what it did before it was on the list", async () => {
+    const p = await newProject();
+    const run = await newRun(p);
+    const device_id = newId("dev", systemRandom);
+    await p.queue.start({ device_id, command_id: run.command_id, attempt_id: uuid() });
+    await p.queue.applyAccess(accessOf(p, { version: 2, devices: [{ device_id }] }));
+    expect(await p.queue.presence({ agent_id: p.agent_id })).toEqual({
+      [device_id]: { online: false, last_seen_at: null },
+    });
+  });
+
   it("is believed of a device with a fresh token by an object that just woke, until it had time to see", async () => {
     const p = await newProject();
     await pass(p);

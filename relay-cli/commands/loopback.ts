@@ -16,6 +16,7 @@ export interface Loopback {
 export async function openLoopback(path: string): Promise<Loopback> {
   let expected: string | undefined;
   let settle: ((params: URLSearchParams) => void) | undefined;
+  let timer: NodeJS.Timeout | undefined;
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://127.0.0.1");
     if (request.method !== "GET" || url.pathname !== path)
@@ -36,7 +37,7 @@ export async function openLoopback(path: string): Promise<Loopback> {
     answer(state) {
       expected = state;
       return new Promise((resolve, reject) => {
-        const timer = setTimeout(
+        timer = setTimeout(
           () => reject(new CommandError("failed", "Nobody answered in the browser within 10 minutes.")),
           WAIT_MS,
         );
@@ -47,6 +48,7 @@ export async function openLoopback(path: string): Promise<Loopback> {
       });
     },
     close() {
+      clearTimeout(timer);
       server.close();
       server.closeAllConnections();
     },

@@ -54,6 +54,16 @@ describe("pairing", () => {
     expect(stderr).toContain("logout");
   });
 
+  test("without anybody at the terminal nothing is begun that would wait for nobody", async () => {
+    const other = new Cli();
+    const { code, stderr } = await other.run(["login", endpoint.url]);
+    expect(code).toBe(EXIT_CODES.not_paired[0]);
+    expect(stderr).toContain("--no-browser");
+    const call = await other.run(["call", "folder-report", "--url", endpoint.url]);
+    expect(call.code).toBe(EXIT_CODES.not_paired[0]);
+    await other.remove();
+  });
+
   test("a wrong enrolment code is refused with what to do", async () => {
     const other = new Cli();
     const { code, stderr } = await other.run(["login", endpoint.url, "--code"], { stdin: "WRONG-CODE" });

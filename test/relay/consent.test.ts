@@ -116,6 +116,18 @@ describe("consent", () => {
     expect(world.server.sets.get(PROJECT)?.sessions).toEqual([]);
   });
 
+  test("every command of a project that was disabled is refused, more than one answer holds and one that came late", async () => {
+    const world = new World();
+    const commands = Array.from({ length: 45 }, () => world.server.queue(SECOND_GRAPH));
+    await world.start();
+    world.store.projects.setEnabled(PROJECT, false);
+    await world.clock.advance(2_000);
+    commands.push(world.server.queue(GRAPH));
+    await world.clock.advance(120_000);
+    expect(new Set(commands.map((command) => command.status))).toEqual(new Set(["cancelled"]));
+    expect(world.engine.runs).toHaveLength(0);
+  });
+
   test("a command that was run once is never run again, whatever the server says", async () => {
     const world = new World();
     const command = world.queue();

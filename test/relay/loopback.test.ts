@@ -40,6 +40,15 @@ describe("the answer of a sign-in", () => {
     expect(await status("code=c&state=undefined")).toBe(400);
   });
 
+  test("that never comes holds up nothing once the sign-in is given up", () => {
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+    const before = timers();
+    void loopback.answer("right");
+    expect(timers()).toBe(before + 1);
+    loopback.close();
+    expect(timers()).toBe(before);
+  });
+
   test("elsewhere is not there", async () => {
     void loopback.answer("right");
     expect(await status("code=c&state=right", "/")).toBe(404);

@@ -153,12 +153,13 @@ describe("the main job", () => {
     expect(world.engine.last.stops).toBe(0);
   });
 
-  test("a disabled project is told once that nothing is shared, and then left alone", async () => {
+  test("a disabled project is told that nothing is shared, looked at once more, and then left alone", async () => {
     const world = new World();
     await world.start();
     world.store.projects.setEnabled(PROJECT, false);
     await world.clock.advance(1_000);
     expect(world.server.sets.get(PROJECT)?.sessions).toEqual([]);
+    await world.clock.advance(20_000);
     const syncs = world.server.calls("sync").length;
     await world.clock.advance(100_000);
     expect(world.server.calls("sync").length).toBe(syncs);

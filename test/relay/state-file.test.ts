@@ -297,6 +297,30 @@ describe("the guarded writes of the journal", () => {
   });
 });
 
+describe("what a call remembers", () => {
+  test("one key for one intent until the server has answered", () => {
+    withOpenStore(({ store }) => {
+      expect(store.calls.open("intent", "key-1")).toBe("key-1");
+      expect(store.calls.open("intent", "key-2")).toBe("key-1");
+      expect(store.calls.open("other", "key-3")).toBe("key-3");
+      store.calls.close("intent");
+      expect(store.calls.open("intent", "key-4")).toBe("key-4");
+    });
+  });
+
+  test("tokens that a sibling renewed meanwhile are not thrown away with the old ones", () => {
+    withOpenStore(({ store }) => {
+      store.calls.saveLogin("https://a", { client: "client" });
+      store.calls.saveLogin("https://a", { tokens: "old" });
+      store.calls.saveLogin("https://a", { tokens: "new" });
+      store.calls.dropTokens("https://a", "old");
+      expect(store.calls.login("https://a")).toEqual({ client: "client", tokens: "new" });
+      store.calls.dropTokens("https://a", "new");
+      expect(store.calls.login("https://a")).toEqual({ client: "client", tokens: null });
+    });
+  });
+});
+
 describe("the lock of a state folder", () => {
   test("lets one relay in, and the next one after it", () => {
     const first = lockFolder(folder);

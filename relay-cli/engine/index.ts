@@ -23,7 +23,7 @@ export { BUILT_IN_TOOLS } from "./tools/tool-box.ts";
  */
 export function createEngine(given: Partial<EnginePorts> = {}): Engine {
   const ports: EnginePorts = { ...systemPorts, ...given };
-  const guard = createGuard(ports.processes);
+  const guard = createGuard(ports);
   const stops = new Map<string, AbortController>();
 
   return {

@@ -3,6 +3,8 @@ import * as fs from "node:fs/promises";
 import type { ApprovalBroker } from "./approvals.ts";
 import { EMPTY_CONFIG, type EngineConfig } from "./config.ts";
 import type { GraphRef } from "./contract.ts";
+import { residentBytes } from "./process/memory.ts";
+import { findMarked } from "./process/strays.ts";
 import type { GraphSettings } from "./settings.ts";
 
 /** The engine's time. */
@@ -20,6 +22,10 @@ export interface Processes {
   spawn(command: string, args: readonly string[], options: SpawnOptions): ChildProcess;
   /** As `process.kill`: a negative id means a whole group. Throws if there is none. */
   kill(pid: number, signal: NodeJS.Signals | 0): void;
+  /** See `findMarked`. */
+  findMarked(mark: string): Promise<number[]>;
+  /** See `residentBytes`. */
+  residentBytes(pid: number): Promise<number | undefined>;
 }
 
 /** The calls of the file system that the engine makes. */
@@ -64,6 +70,8 @@ export const systemPorts: EnginePorts = {
     kill: (pid, signal) => {
       process.kill(pid, signal);
     },
+    findMarked,
+    residentBytes,
   },
   fs,
   fetch: (...args) => globalThis.fetch(...args),

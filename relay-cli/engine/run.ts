@@ -10,6 +10,7 @@ import { createFrameDecoder, encodeFrames } from "./process/channel.ts";
 import { spawnGraph } from "./process/graph-process.ts";
 import type { ProcessGroup } from "./process/group.ts";
 import type { Guard } from "./process/guard.ts";
+import { watchMemory } from "./process/memory.ts";
 import { type FromHost, type HostCall, parseFromHost, type ToHost } from "./process/messages.ts";
 import { readThrottled } from "./process/throttle.ts";
 import { createRunLog } from "./run-log.ts";
@@ -159,6 +160,13 @@ export async function runJob(ports: EnginePorts, guard: Guard, job: Job): Promis
     later(ENGINE_LIMITS.startMilliseconds, () => {
       if (!ready) failWith("The Graph's process did not begin in 30 s.");
     });
+    const { memory_megabytes } = job.settings;
+    timers.push(
+      watchMemory(ports, group.child.pid, memory_megabytes, () => {
+        fault ??= `The Graph used more than its ${memory_megabytes} MB of memory.`;
+        void group.destroy();
+      }),
+    );
     later(job.settings.max_run_seconds * 1000, () =>
       failWith(`The Graph ran for more than its ${job.settings.max_run_seconds} s and was stopped.`),
     );

@@ -44,7 +44,7 @@ test.each([
   ],
   [
     "has started others",
-    `(await import('node:child_process')).spawn('sh', ['-c', 'trap "" TERM; sleep 998 & sleep 999 # MARKER'], { stdio: 'inherit' }); await new Promise((r) => setTimeout(r, 200)); api.log('ready'); await new Promise((r) => setTimeout(r, 1e6));`,
+    `(await import('node:child_process')).spawn('sh', ['-c', 'trap "" TERM; sleep 998 & sleep 999 # MARKER'], { stdio: 'inherit' }); (await import('node:child_process')).spawn('sh', ['-c', 'sleep 997; : MARKER'], { detached: true, stdio: 'ignore' }).unref(); await new Promise((r) => setTimeout(r, 200)); api.log('ready'); await new Promise((r) => setTimeout(r, 1e6));`,
   ],
   [
     "has a shell command under way",
@@ -53,7 +53,7 @@ test.each([
 ])("when the engine is killed, a Graph that %s ends by itself, with all it started", async (name, body) => {
   const marker = `marker-${crypto.randomUUID()}`;
   const slug = `${marker}-graph`;
-  const graph = shop.graph(slug, body.replace("MARKER", marker));
+  const graph = shop.graph(slug, body.replaceAll("MARKER", marker));
   const child = await startElsewhere(graph);
   const hosts = childrenOf(child.pid ?? 0);
   expect(hosts.length).toBeGreaterThan(0);

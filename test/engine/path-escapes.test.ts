@@ -41,7 +41,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 const context = (path: string, write: boolean) => ({
   ports: systemPorts,
-  guard: createGuard(systemPorts.processes),
+  guard: createGuard(systemPorts),
   settings: { ...DEFAULT_GRAPH_SETTINGS, folders: [{ path, write }] },
   signal: new AbortController().signal,
 });

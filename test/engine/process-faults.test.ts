@@ -136,6 +136,17 @@ describe("a Graph that misbehaves is a failed run, and its caller goes on", () =
     });
   });
 
+  test("one that uses up memory outside of its heap is ended too", async () => {
+    const { outcome } = await runAndWatch(
+      "small",
+      "const all = []; for (;;) { all.push(Buffer.alloc(10_000_000, 1)); await new Promise((r) => setTimeout(r, 20)); }",
+    );
+    expect(outcome).toMatchObject({
+      status: "failed",
+      error: "The Graph used more than its 64 MB of memory.",
+    });
+  });
+
   test("one that floods its log: the log is cut, what was dropped is counted, this process stays awake", async () => {
     const { outcome, logs, worst } = await runAndWatch(
       "flood",
@@ -171,6 +182,8 @@ describe("a Graph that misbehaves is a failed run, and its caller goes on", () =
       `const { spawn } = await import("node:child_process");
        spawn("sh", ["-c", "sleep 999 & sleep 999 # ${marker}"], { stdio: "inherit" });
        spawn(process.execPath, ["-e", "process.on('SIGTERM', () => {}); setInterval(() => {}, 1e3) // ${marker}"], { stdio: "inherit" });
+       spawn("sh", ["-c", "sleep 999; : ${marker}"], { detached: true, stdio: "ignore" }).unref();
+       spawn("sh", ["-c", "setsid sh -c 'setsid sleep 999; : ${marker}' &"], { detached: true, stdio: "ignore" }).unref();
        await new Promise((r) => setTimeout(r, 300));
        return "done";`,
     );

@@ -2,6 +2,7 @@ import type { ChildProcess, SpawnOptions } from "node:child_process";
 import { ENGINE_LIMITS } from "../limits.ts";
 import type { EnginePorts } from "../ports.ts";
 import type { Guard } from "./guard.ts";
+import { GROUP_VARIABLE } from "./strays.ts";
 
 /** How a process ended: its exit code, or the signal that ended it; `error` if it never began. */
 export interface ProcessEnd {
@@ -24,7 +25,10 @@ export interface ProcessGroup {
 const IS_GONE_EVERY = 20;
 const GIVE_UP_AFTER = 2_000;
 
-/** Starts a command as the leader of a new process group, known to the guard until the group is gone. */
+/**
+ * Starts a command as the leader of a new process group, known to the guard until the group is gone. `options.env` is its
+ * whole environment, but for the mark of the group.
+ */
 export function spawnGroup(
   ports: Pick<EnginePorts, "processes" | "clock">,
   guard: Guard,
@@ -33,7 +37,13 @@ export function spawnGroup(
   options: SpawnOptions,
 ): ProcessGroup {
   const { processes, clock } = ports;
-  const child = processes.spawn(command, args, { ...options, detached: true, windowsHide: true });
+  const mark = guard.nextMark();
+  const child = processes.spawn(command, args, {
+    ...options,
+    env: { ...options.env, [GROUP_VARIABLE]: mark },
+    detached: true,
+    windowsHide: true,
+  });
   const { pid } = child;
   if (pid !== undefined) guard.add(pid);
   let stopping = false;
@@ -53,6 +63,13 @@ export function spawnGroup(
       return true;
     } catch {
       return false;
+    }
+  };
+  const killOne = (stray: number): void => {
+    try {
+      processes.kill(stray, "SIGKILL");
+    } catch {
+      // It has ended by itself.
     }
   };
   const isGone = (): Promise<void> =>
@@ -78,6 +95,7 @@ export function spawnGroup(
       stopping = true;
       cancelKill();
       signal("SIGKILL");
+      for (const stray of await processes.findMarked(mark)) killOne(stray);
       await isGone();
       if (pid !== undefined) guard.remove(pid);
     },

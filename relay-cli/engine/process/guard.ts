@@ -1,5 +1,6 @@
 import type { ChildProcess } from "node:child_process";
-import type { Processes } from "../ports.ts";
+import type { EnginePorts } from "../ports.ts";
+import { GROUP_VARIABLE } from "./strays.ts";
 
 /**
  * A shell that outlives a killed engine by one moment: it is told of every process group the engine starts, and
@@ -11,20 +12,31 @@ groups=" "
 while read -r op group; do
   case "$op" in
     add) groups="$groups$group " ;;
+    end) exit 0 ;;
     del) case "$groups" in *" $group "*) groups="\${groups%% $group *} \${groups#* $group }" ;; esac ;;
   esac
 done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
+for environment in /proc/[0-9]*/environ; do
+  if grep -qs "${GROUP_VARIABLE}=$1" "$environment" 2>/dev/null; then
+    process="\${environment#/proc/}"
+    kill -s KILL "\${process%/environ}" 2>/dev/null
+  fi
+done
 `;
 
 /** Keeps the list of groups that must not outlive this process. */
 export interface Guard {
+  /** A mark for the next group: what carries it goes too, if it left its group. */
+  nextMark(): string;
   add(group: number): void;
   remove(group: number): void;
 }
 
 /** A guard that runs only while there is something to guard. Windows has no process groups; there it does nothing. */
-export function createGuard(processes: Processes): Guard {
+export function createGuard({ processes, random }: Pick<EnginePorts, "processes" | "random">): Guard {
+  const name = Buffer.from(random.bytes(12)).toString("hex");
+  let marks = 0;
   const groups = new Set<number>();
   let shell: ChildProcess | undefined;
 
@@ -32,7 +44,7 @@ export function createGuard(processes: Processes): Guard {
     shell?.stdin?.write(`${line}\n`);
   };
   const start = (): void => {
-    const started = processes.spawn("/bin/sh", ["-c", SCRIPT], {
+    const started = processes.spawn("/bin/sh", ["-c", SCRIPT, "graph-relay-guard", name], {
       stdio: ["pipe", "ignore", "ignore"],
       detached: true,
       env: { PATH: "/usr/bin:/bin" },
@@ -49,6 +61,7 @@ export function createGuard(processes: Processes): Guard {
   };
 
   return {
+    nextMark: () => `${name}.${++marks}`,
     add(group) {
       if (process.platform === "win32") return;
       groups.add(group);
@@ -59,6 +72,7 @@ export function createGuard(processes: Processes): Guard {
       if (!groups.delete(group)) return;
       tell(`del ${group}`);
       if (groups.size > 0) return;
+      tell("end");
       shell?.stdin?.end();
       shell = undefined;
     },

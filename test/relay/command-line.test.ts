@@ -3,13 +3,16 @@ import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { EXIT_CODES } from "../../relay-cli/exit-codes.ts";
 import { lockFolder } from "../../relay-cli/store/lock.ts";
 import { Cli, MAIN } from "./support/cli.ts";
 import { PROJECT } from "./support/server.ts";
 import { CERTIFICATE, KEY } from "./support/tls.ts";
 import { GRAPH } from "./support/world.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 let cli: Cli;
 beforeEach(() => {

@@ -1,7 +1,7 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { EXIT_CODES } from "../../relay-cli/exit-codes.ts";
 import { createRelay } from "../../relay-cli/relay/loop.ts";
 import { systemClock, systemTransport } from "../../relay-cli/relay/system.ts";
@@ -12,6 +12,9 @@ import { FakeServer, PROJECT } from "./support/server.ts";
 import { GRAPH, World } from "./support/world.ts";
 
 // The relay as a process of its own, against a server on a real port.
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 let cli: Cli;
 let server: FakeServer;

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { NewAttempt } from "../../relay-cli/store/contract.ts";
 import { StateError } from "../../relay-cli/store/errors.ts";
 import { isLocked, lockFolder } from "../../relay-cli/store/lock.ts";
@@ -21,6 +21,9 @@ import { PROJECT } from "./support/server.ts";
 import { GRAPH } from "./support/world.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
+
 let folder: string;
 let file: string;
 

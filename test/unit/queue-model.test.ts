@@ -294,6 +294,6 @@ it("is its model, whatever happens in whatever order", { timeout: 30_000 }, () =
       pair.compare(pair.asked);
       pair.opened.storage.close();
     }),
-    { numRuns: Number(process.env.QUEUE_MODEL_RUNS ?? 60) },
+    { numRuns: Number(process.env.QUEUE_MODEL_RUNS ?? 40) },
   );
 });

@@ -36,7 +36,12 @@ async function syncProject(
     // Before it is sent: if the answer is lost, the server still has to hear when it is withdrawn. That it
     // is withdrawn counts only once it is confirmed.
     if (set.digest !== EMPTY_DIGEST) store.projects.noteSent(project_id, set.digest);
-    answer = await api.sync({ ...request, sessions: set.sessions });
+    const { set_version } = answer.value;
+    answer = await api.sync({
+      ...request,
+      sessions: set.sessions,
+      ...(set_version === undefined ? {} : { set_version }),
+    });
   }
   if (!answer.ok) {
     const { failure } = answer;
@@ -51,9 +56,18 @@ async function syncProject(
     return { failure: tooOld(options.clientVersion, minimum_version) };
   if (sessions === "stored")
     log.info(`Project ${printable(project.name)} now sees ${set.sessions.length} Graph(s) of this machine.`);
-  if (sessions !== "send") store.projects.noteSync(project_id, { told_digest: set.digest });
+  if (isTold(set.digest, sessions, commands.length))
+    store.projects.noteSync(project_id, { told_digest: set.digest });
   const failure = await taker.take(project_id, commands);
   return { nextPollMs: next_poll_seconds * 1_000, ...(failure ? { failure } : {}) };
+}
+
+/**
+ * Whether the project now knows what it has to. That nothing is shared any more is known only once a pass
+ * finds it so and nothing left to refuse: what agents asked for before they saw it may come after.
+ */
+function isTold(digest: string, sessions: "unchanged" | "stored" | "send", queued: number): boolean {
+  return digest === EMPTY_DIGEST ? sessions === "unchanged" && queued === 0 : sessions !== "send";
 }
 
 /** Enabled projects, and disabled ones that still have to hear that nothing is shared any more. */

@@ -186,6 +186,8 @@ export interface SyncCall {
 export interface SyncAnswer {
   ok: true;
   digest_matches: boolean;
+  /** The version of the set that is on its way to D1, if one is: what was begun last. */
+  set_version: number | null;
   /** `arguments_json` instead of the wire's `arguments`. */
   commands: (Omit<SyncCommand, "arguments"> & { arguments_json: string })[];
 }

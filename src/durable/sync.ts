@@ -55,6 +55,7 @@ export function sync(scope: Scope, request: SyncCall): SyncAnswer | DeviceRefusa
   return {
     ok: true,
     digest_matches: device.sessions_digest === request.sessions_digest,
+    set_version: begunSet(device.sessions_digest),
     commands: fitting(to(scope).listQueued.all({ device_id })),
   };
 }
@@ -71,6 +72,10 @@ function fitting(queued: SyncAnswer["commands"]): SyncAnswer["commands"] {
 
 /** What stands in a digest's place while D1 may hold any of several sets: no digest is like it. */
 const storing = (set_version: number): string => `storing ${set_version}`;
+const begunSet = (sessions_digest: string): number | null => {
+  const [, version] = /^storing (\d+)$/.exec(sessions_digest) ?? [];
+  return version === undefined ? null : Number(version);
+};
 
 /**
  * A set of the device is about to go to D1. From here on no pass is told that its set is the one stored,
@@ -82,8 +87,7 @@ export function beginSet(
 ): { ok: true; set_version: number } | DeviceRefusal {
   const device = to(scope).find.get({ device_id });
   if (!device) return refusal("device_removed");
-  const [, before = "0"] = /^storing (\d+)$/.exec(device.sessions_digest) ?? [];
-  const set_version = Math.max(scope.now, Number(before) + 1);
+  const set_version = Math.max(scope.now, (begunSet(device.sessions_digest) ?? 0) + 1);
   to(scope).beginSet.run({ device_id, storing: storing(set_version) });
   return { ok: true, set_version };
 }

@@ -57,6 +57,8 @@ export const syncRequest = z.object({
   sessions_digest: sha256,
   /** The set itself; sent only after the answer `send`. */
   sessions: z.array(sessionMetadata).max(LIMITS.sessionsPerSync).optional(),
+  /** From the answer `send` that asked for this set: a copy of the request that comes late is known by it. */
+  set_version: z.number().int().optional(),
   client_version: version,
 });
 export type SyncRequest = z.infer<typeof syncRequest>;
@@ -81,6 +83,8 @@ export const syncResponse = z.object({
   next_poll_seconds: z.number().min(1).max(3600),
   /** `send`: the digest is not the one stored, sync again with `sessions`. */
   sessions: z.enum(["unchanged", "stored", "send"]),
+  /** With `send`: goes along with the set. */
+  set_version: z.number().int().optional(),
   minimum_version: version,
 });
 export type SyncResponse = z.infer<typeof syncResponse>;

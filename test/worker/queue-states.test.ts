@@ -344,6 +344,7 @@ it("answers a ticket, a pass, a start, a sign, a result and a late cancel along 
   expect(pass).toEqual({
     ok: true,
     digest_matches: true,
+    set_version: null,
     commands: [
       {
         command_id: asked.command_id,

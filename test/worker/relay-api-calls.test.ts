@@ -70,6 +70,7 @@ describe("sync", () => {
       commands: [],
       next_poll_seconds: LIMITS.pollSeconds,
       sessions: "send",
+      set_version: expect.any(Number),
       minimum_version: MINIMUM_RELAY_VERSION,
     });
     expect((await world.device.sync(world.project_id, sessions)).sessions).toBe("stored");
@@ -112,6 +113,21 @@ describe("sync", () => {
     expect(await store(next, [early])).toEqual({ stored: false, foreign: [] });
     expect(await row(world.project_id, early.graph_session_id)).toBeNull();
     expect(await row(world.project_id, late.graph_session_id)).toMatchObject({ unshared_at: null });
+  });
+
+  it("takes no copy of an earlier set that comes late", async () => {
+    const world = await newWorld({ sessions: [] });
+    const sessions = [session()];
+    const asked = await world.device.call("/sync", await pass(world.project_id, sessions));
+    const { set_version } = await asked.json<{ set_version: number }>();
+    const request = await pass(world.project_id, sessions, { sessions, set_version });
+    expect(await (await world.device.call("/sync", request)).json()).toMatchObject({ sessions: "stored" });
+    await world.device.sync(world.project_id, []);
+    const late = await world.device.call("/sync", request);
+    expect(await failure(late)).toMatchObject({ status: 503, error: "unavailable" });
+    expect(await row(world.project_id, sessions[0]?.graph_session_id ?? "")).not.toMatchObject({
+      unshared_at: null,
+    });
   });
 
   it("stores a set whose first try broke off between D1 and the object, and the one before it anew", async () => {

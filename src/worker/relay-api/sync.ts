@@ -30,11 +30,10 @@ export async function sync(call: RelayCall, request: Request): Promise<SyncRespo
       queue.sync({ device_id, sessions_digest, token_issued_at: issued_at }),
     ),
   );
-  const sessions = await settleSessions(call, value, sent, answer);
   return {
     commands: answer.commands.map(wireCommand),
     next_poll_seconds: LIMITS.pollSeconds,
-    sessions,
+    ...(await settleSessions(call, value, sent, answer)),
     minimum_version: MINIMUM_RELAY_VERSION,
   };
 }
@@ -44,15 +43,18 @@ async function settleSessions(
   value: SyncRequest,
   sent: unknown,
   answer: SyncAnswer,
-): Promise<SyncResponse["sessions"]> {
-  if (answer.digest_matches) return "unchanged";
-  if (value.sessions === undefined) return "send";
-  await checkSet(value.sessions, value.sessions_digest, sent);
+): Promise<Pick<SyncResponse, "sessions" | "set_version">> {
+  if (answer.digest_matches) return { sessions: "unchanged" };
   const { device_id } = call.device;
   const { project_id, sessions_digest, sessions } = value;
-  const { set_version } = served(
-    await call.queues.call(project_id, (queue) => queue.beginSet({ device_id })),
-  );
+  const begin = async () =>
+    served(await call.queues.call(project_id, (queue) => queue.beginSet({ device_id }))).set_version;
+  if (sessions === undefined) return { sessions: "send", set_version: await begin() };
+  await checkSet(sessions, sessions_digest, sent);
+  // A copy of an earlier request, come late: what it tells is no longer so.
+  if (value.set_version !== undefined && value.set_version !== answer.set_version)
+    throw new RelayError("unavailable");
+  const set_version = value.set_version ?? (await begin());
   const stored = await storeSessions(call.db, {
     project_id,
     device_id,
@@ -73,7 +75,7 @@ async function settleSessions(
   );
   // A later set came in between: the device's next pass tells which one stands.
   if (!won) throw new RelayError("unavailable");
-  return "stored";
+  return { sessions: "stored" };
 }
 
 async function checkSet(sessions: readonly SessionMetadata[], digest: string, sent: unknown): Promise<void> {

@@ -21,6 +21,8 @@ const START = Date.UTC(2026, 2, 1, 12);
 const REST_MS = 30 * 60_000;
 /** How long the network must be whole before anything is expected: a relay's longest pause, twice. */
 const SETTLE_MS = 130_000;
+/** Two passes of a relay, and a bit. */
+const PASSES_MS = 45_000;
 const MINUTE = 60_000;
 
 export interface Modules {
@@ -72,7 +74,7 @@ export class World {
     this.#modules = modules;
     this.history = new History(() => this.scheduler.clock, options.trace);
     this.faults = new Faults(scenario.seed, scenario.rates, options.only);
-    this.witness = new Witness(this.broken);
+    this.witness = new Witness(() => this.scheduler.clock, this.broken);
     this.server = new Server(modules.worker, this.scheduler, this.faults, dice(scenario.seed, "server"));
     this.network = new Network(this.scheduler, this.faults, this.history, (request) =>
       this.server.relay(request),
@@ -104,11 +106,13 @@ export class World {
     this.#everyMinute();
     await this.scheduler.runUntil(START + this.scenario.calmAt);
     await this.#calm();
-    await this.scheduler.runUntil(this.scheduler.now + SETTLE_MS, () => this.violations.length > 0);
-    await this.scheduler.runUntil(
-      this.scheduler.now + REST_MS,
-      () => this.violations.length > 0 || this.#atRest(),
-    );
+    const broken = () => this.violations.length > 0;
+    await this.scheduler.runUntil(this.scheduler.now + SETTLE_MS, broken);
+    if (!this.#atRest()) {
+      await this.scheduler.runUntil(this.scheduler.now + REST_MS, () => broken() || this.#atRest());
+      // What was busy until now has its next passes still before it.
+      await this.scheduler.runUntil(this.scheduler.now + PASSES_MS, broken);
+    }
     if (this.violations.length === 0) checkEnd(this);
     if (this.violations.length === 0) await this.#forget();
     happened.push(...this.faults.struck);
@@ -184,6 +188,7 @@ export class World {
   async #calm(): Promise<void> {
     this.faults.active = false;
     this.history.add("world", "calm");
+    this.witness.calmAt = this.scheduler.clock;
     this.network.offline.clear();
     for (const laptop of this.laptops.values()) {
       laptop.machine.wake();

@@ -157,7 +157,8 @@ export class SimulatedAgent {
     if (facts === undefined) return;
     if (fields.cancel === "cancelled" && facts.run !== undefined)
       this.#broken("a cancel keeps its word", `${command_id} was answered cancelled, and had started`);
-    if (fields.cancel === "cancelled" || fields.cancel === "cancelling") facts.answered = fields.cancel;
+    if (fields.cancel === "cancelled" || fields.cancel === "cancelling")
+      this.#witness.answered(facts, fields.cancel);
     if (fields.cancel === "already_finished" && ["queued", "running"].includes(String(fields.status)))
       this.#broken(
         "a cancel keeps its word",
@@ -171,6 +172,7 @@ export class SimulatedAgent {
     const who = this.facts.name;
     const fault = faults.strike("call", who);
     history.add(who, `→ ${tool}`, fault ? { input, fault: fault.kind } : input);
+    const struckOff = this.#isStruckOff();
     await scheduler.sleep(fault?.kind === "delayed" ? fault.dice.int(100, 60_000) : 5);
     if (fault?.kind === "lost") return this.#giveUp();
     const send = async (): Promise<ToolAnswer> => {
@@ -188,6 +190,8 @@ export class SimulatedAgent {
       return undefined;
     }
     this.#read(tool, answer);
+    if (struckOff && !answer.isError && tool !== "list_graph_sessions" && this.#isStruckOff())
+      this.#broken("access ends at once", `${who} was answered by ${tool} without access`);
     const again = ["internal", "unavailable"].includes(String(answer.structuredContent.error_code));
     if (!again) return answer;
     await scheduler.sleep(2_000);
@@ -207,6 +211,16 @@ export class SimulatedAgent {
     const command = answer.structuredContent.command_id;
     if (typeof command === "string" && !answer.isError)
       this.#witness.shown(command, answer.structuredContent);
+  }
+
+  /** No object lists this agent. */
+  #isStruckOff(): boolean {
+    for (const { database } of this.#world.server.objects.disks.values()) {
+      const there = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'agents'").get();
+      if (there && database.prepare("SELECT 1 FROM agents WHERE agent_id = ?").get(this.facts.id))
+        return false;
+    }
+    return true;
   }
 
   async #giveUp(): Promise<undefined> {

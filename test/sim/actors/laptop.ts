@@ -160,6 +160,7 @@ export class SimulatedLaptop {
   kill(why: string): void {
     if (this.#relay === undefined) return;
     this.#world.history.add(this.name, `relay is killed ${why}`);
+    this.#world.witness.died(this.#running.values());
     this.#relay.process.kill();
     this.#relay = undefined;
   }
@@ -308,7 +309,10 @@ export class SimulatedLaptop {
           history.add(this.name, `${outcome.status}`, { channel: request.channel });
           witness.finished(this.witnessFacts, sessionOf(request.graph.path), request, outcome);
         },
-        told: (request) => history.add(this.name, "told to stop", { channel: request.channel }),
+        told: (request) => {
+          history.add(this.name, "told to stop", { channel: request.channel });
+          witness.told(request);
+        },
       }),
       signer: {
         sign: async (audience, serverTime) => {

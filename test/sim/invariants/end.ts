@@ -17,6 +17,7 @@ export function checkEnd(world: World): void {
     if (!laptop.removed && !deviceIsRemoved(world, laptop)) checkResults(world, laptop);
     checkSharing(world, laptop);
   }
+  checkAccess(world);
   checkKeys(world);
 }
 
@@ -28,6 +29,10 @@ function checkResults(world: World, laptop: SimulatedLaptop): void {
       "a finished result arrives",
       `${laptop.name} still holds ${row.command_id}: ${row.last_failure}`,
     );
+  for (const row of laptop.disk.database
+    .prepare("SELECT command_id, state FROM attempts WHERE state <> 'ended'")
+    .all())
+    world.broken("a finished result arrives", `${row.command_id} is still ${row.state} on ${laptop.name}`);
   const finished = laptop.disk.database
     .prepare(
       `SELECT command_id, history.project_id, history.execution_id, status FROM history JOIN attempts USING (command_id)
@@ -64,6 +69,36 @@ function checkSharing(world: World, laptop: SimulatedLaptop): void {
   const shared = [...laptop.consent].sort().join(", ");
   if (shown !== shared && !deviceIsRemoved(world, laptop))
     world.broken("the list is true", `${laptop.name} shares [${shared}] and the server shows [${shown}]`);
+}
+
+/** Each object lists whom D1 lists. */
+function checkAccess(world: World): void {
+  const { d1, objects } = world.server;
+  const ids = (rows: Row[]) =>
+    rows
+      .map((row) => String(row.id))
+      .sort()
+      .join(", ");
+  for (const [project, { database }] of objects.disks) {
+    const agents = d1.database
+      .prepare("SELECT agent_id AS id FROM agent_projects WHERE project_id = ?")
+      .all(project);
+    const devices = d1.database
+      .prepare(
+        `SELECT devices.id FROM devices JOIN projects USING (account_id)
+         WHERE projects.id = ? AND removed_at IS NULL`,
+      )
+      .all(project);
+    const known = {
+      agents: ids(database.prepare("SELECT agent_id AS id FROM agents").all()),
+      devices: ids(database.prepare("SELECT device_id AS id FROM devices").all()),
+    };
+    if (known.agents !== ids(agents) || known.devices !== ids(devices))
+      world.broken(
+        "access ends at once",
+        `${project} lists ${JSON.stringify(known)}, D1 ${ids([...agents, ...devices])}`,
+      );
+  }
 }
 
 /** In all projects together, one command for each key of an agent's session. */

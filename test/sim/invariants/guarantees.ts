@@ -24,7 +24,11 @@ export const GUARANTEES = {
   "an answer is true":
     "A result that an agent is shown is the one its own Graph returned, whole or marked as cut.",
   "a cancel keeps its word":
-    "A run that was answered `cancelled` never starts, and one that was answered `cancelling` ends as cancelled or lost.",
+    "A run that was answered `cancelled` never starts; one that was answered `cancelling` is told to stop, and ends as cancelled or lost.",
+  "a live run is not given up":
+    "A run whose laptop is there, with the network whole, is never taken for lost.",
+  "access ends at once":
+    "An agent that the object has struck off its list is answered nothing more, and the object's lists become those of D1.",
   "one pass at a time": "A relay never has two passes over one project under way.",
   "the list is true":
     "Once the network is whole for long enough, the sessions that agents are shown are those that the laptop shares.",

@@ -13,7 +13,7 @@ const ARROWS: Readonly<Record<CommandState, readonly CommandState[]>> = {
   expired: [],
 };
 
-/** How long a record may outlast its time before it is gone, and how much earlier it may never go: not at all. */
+/** Is told what became of commands, once it is on the disk. */
 export interface StateWitness {
   /** A command was queued. */
   queued(command: { command_id: string; agent_id: string; project_id: string }): void;
@@ -38,7 +38,9 @@ export function watchStates(
     disk.whenStored(() => witness.queued(command));
     return null;
   });
-  database.function("sim_moved", (command_id, from, to) => {
+  database.function("sim_moved", (command_id, from, to, expires_at) => {
+    if (from === "queued" && to === "running" && now() >= Number(expires_at))
+      broken("no start after a no", `${command_id} was let start after it had expired`);
     if (!ARROWS[from as CommandState].includes(to as CommandState))
       broken("a state moves by the table", `${command_id} went from ${from} to ${to}`);
     disk.whenStored(() => witness.moved(String(command_id), from as CommandState, to as CommandState));
@@ -61,7 +63,7 @@ export function watchStates(
       CREATE TEMP TRIGGER IF NOT EXISTS sim_t1 AFTER INSERT ON main.commands
         BEGIN SELECT sim_queued(new.state, new.command_id, new.agent_id); END;
       CREATE TEMP TRIGGER IF NOT EXISTS sim_t2 AFTER UPDATE OF state ON main.commands WHEN old.state <> new.state
-        BEGIN SELECT sim_moved(new.command_id, old.state, new.state); END;
+        BEGIN SELECT sim_moved(new.command_id, old.state, new.state, new.expires_at); END;
       CREATE TEMP TRIGGER IF NOT EXISTS sim_t3 BEFORE DELETE ON main.commands
         BEGIN SELECT sim_deleted(old.command_id, old.state, old.kept_until); END;
       CREATE TEMP TRIGGER IF NOT EXISTS sim_t4 AFTER UPDATE OF outcome_json ON main.payloads

@@ -15,6 +15,7 @@ export interface CommandFacts {
   run?: RunFacts;
   /** Its agent was told that it is cancelled, or that it is being cancelled. */
   answered?: "cancelled" | "cancelling";
+  answeredAt?: number;
 }
 
 /** One start of a Graph's program. */
@@ -24,6 +25,11 @@ export interface RunFacts {
   request: RunRequest;
   /** What the program ended with, if its process lived to see it. */
   outcome?: RunOutcome;
+  endedAt?: number;
+  /** It was told to stop. */
+  told?: true;
+  /** Its relay died under it. */
+  dead?: true;
 }
 
 /** What one laptop has been told, and what its owner has told it. */
@@ -40,14 +46,21 @@ export interface LaptopFacts {
   running: Map<string, string>;
 }
 
+/** Longer than a relay can take for anything that it does at once, in milliseconds. */
+const LONG = 120_000;
+
 /** Everything that happened to commands, and the guarantees that can be judged at that moment. */
 export class Witness {
+  /** From this moment on nothing goes wrong, and everyone is there. */
+  calmAt = Number.POSITIVE_INFINITY;
+  readonly #now: () => number;
   readonly commands = new Map<string, CommandFacts>();
   /** The last command of each session in each project that was started. */
   readonly #lastStart = new Map<string, CommandFacts>();
   readonly #broken: Break;
 
-  constructor(broken: Break) {
+  constructor(now: () => number, broken: Break) {
+    this.#now = now;
     this.#broken = broken;
   }
 
@@ -59,6 +72,8 @@ export class Witness {
     const command = this.commands.get(command_id);
     if (command === undefined) return;
     command.state = to;
+    if (to === "lost" && this.#now() > this.calmAt + LONG && this.#isAlive(command))
+      this.#broken("a live run is not given up", `${command_id} was taken for lost`);
     if (command.answered === "cancelling" && (to === "completed" || to === "failed"))
       this.#broken("a cancel keeps its word", `${command_id} was being cancelled and became ${to}`);
   }
@@ -88,7 +103,37 @@ export class Witness {
   finished(laptop: LaptopFacts, session: string, request: RunRequest, outcome: RunOutcome): void {
     laptop.running.delete(session);
     const command = this.commands.get(request.channel.replace(/^graph:external:/, ""));
-    if (command?.run?.request.execution_id === request.execution_id) command.run.outcome = outcome;
+    const run = command?.run;
+    if (run?.request.execution_id !== request.execution_id) return;
+    run.outcome = outcome;
+    run.endedAt = this.#now();
+    const since = Math.max(command?.answeredAt ?? Number.POSITIVE_INFINITY, this.calmAt);
+    if (command?.answered === "cancelling" && !run.told && run.endedAt > since + LONG)
+      this.#broken("a cancel keeps its word", `${command.command_id} was never told to stop`);
+  }
+
+  /** The engine was asked to stop a run. */
+  told(request: RunRequest): void {
+    const command = this.commands.get(request.channel.replace(/^graph:external:/, ""));
+    if (command?.run) command.run.told = true;
+  }
+
+  /** An agent was answered that its run is cancelled, or is being cancelled. */
+  answered(command: CommandFacts, answer: "cancelled" | "cancelling"): void {
+    command.answered = answer;
+    command.answeredAt ??= this.#now();
+  }
+
+  /** The relay that ran these commands was killed. */
+  died(commands: Iterable<string>): void {
+    for (const id of commands) {
+      const run = this.commands.get(id)?.run;
+      if (run) run.dead = true;
+    }
+  }
+
+  #isAlive(command: CommandFacts): boolean {
+    return command.run !== undefined && command.run.outcome === undefined && !command.run.dead;
   }
 
   /** The agent of a command was shown this as its result. */

@@ -55,10 +55,12 @@ function drawRuns(
 ): void {
   const graphs = account.laptops.flatMap((l) => l.graphs.map((g) => g.id));
   const bursts = draw.int(1, 3);
+  let asked = 0;
   for (let b = 0; b < bursts; b++) {
     const at = draw.int(0, calmAt * 0.8);
     for (let i = draw.pick([1, 1, 2, 3]); i > 0; i--) {
-      const key = `key-${agent.name}-${sheet.length}`;
+      // Agents count alike, so that each uses keys that others use too.
+      const key = `run-number-${++asked}`;
       const graph = draw.pick(graphs);
       const moment = at + draw.int(0, 3_000);
       const behaviour = drawBehaviour(draw, calmAt - moment);

@@ -138,9 +138,7 @@ export class ObjectHost {
     });
     try {
       // No answer leaves before what was written for it is on the disk: the platform's output gate.
-      const answer = life.ready
-        .then(() => work(life.instance))
-        .finally(() => this.#scheduler.sleep(0));
+      const answer = life.ready.then(() => work(life.instance)).finally(() => this.#scheduler.sleep(0));
       return await Promise.race([answer, gone]);
     } finally {
       life.abandon.delete(abandon);

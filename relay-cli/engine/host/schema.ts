@@ -3,6 +3,17 @@ import { describeThrown } from "../error-text.ts";
 import { isStandardSchema } from "./meta.ts";
 
 const MAX_FAULTS = 20;
+/** Keywords whose fault is that something within has one. */
+const AROUND: ReadonlySet<string> = new Set([
+  "properties",
+  "additionalProperties",
+  "unevaluatedProperties",
+  "patternProperties",
+  "items",
+  "prefixItems",
+  "allOf",
+  "$ref",
+]);
 
 /** Whether a value fits, as the schema made it (defaults, transforms), or each fault with its place. */
 export type Checked = { ok: true; value: unknown } | { ok: false; faults: string[] };
@@ -41,10 +52,11 @@ function byJsonSchema(schema: object, value: unknown, what: string): Checked {
   }
   if (outcome.valid) return { ok: true, value };
   // Of a fault within, the ones around it say nothing more.
-  const inner = outcome.errors.filter((e) => !/^(properties|items|allOf|\$ref)$/.test(e.keyword));
+  const inner = outcome.errors.filter((e) => !AROUND.has(e.keyword));
   const faults = (inner.length > 0 ? inner : outcome.errors).slice(0, MAX_FAULTS).map((e) => {
     const path = e.instanceLocation.replace(/^#\/?/, "").replaceAll("/", ".");
-    return `${path === "" ? what : path}: ${e.error}`;
+    const text = e.keyword === "false" ? "is not allowed" : e.error.replace(/\.$/, "");
+    return `${path === "" ? what : path}: ${text}`;
   });
   return { ok: false, faults };
 }

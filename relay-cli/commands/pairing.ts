@@ -75,6 +75,7 @@ export async function signInAsOwner(
     });
     for (const [key, value] of Object.entries(shown)) authorizationUrl.searchParams.set(key, value);
     const answer = loopback.answer(state);
+    terminal.say(`This machine's key fingerprint: ${shown.device_thumbprint}`);
     showPage(terminal, "Pairing", authorizationUrl, noBrowser);
     const params = await answer;
     const code = params.get("code");

@@ -1,7 +1,7 @@
 import { systemClock } from "../protocol/ports.ts";
 import { accessEnd, accountRows, leavingAccounts, markLeaving } from "./db/account-deletion.ts";
 import { type Database, database } from "./db/client.ts";
-import { projectsOfAccount } from "./db/projects.ts";
+import { everyProjectOfAccount } from "./db/project-deletion.ts";
 import type { Env } from "./env.ts";
 
 const ACCOUNTS_PER_SWEEP = 20;
@@ -30,7 +30,7 @@ export async function finishDeletions(env: Env): Promise<void> {
 
 async function finish(env: Env, db: Database, accountId: string): Promise<void> {
   await db.batch(accessEnd(db, accountId, systemClock.now()));
-  for (const { id } of await projectsOfAccount(db, accountId))
+  for (const { id } of await everyProjectOfAccount(db, accountId))
     await env.PROJECT_QUEUE.getByName(id).destroy();
   await db.batch(accountRows(db, accountId));
 }

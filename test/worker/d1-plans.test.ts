@@ -50,10 +50,17 @@ async function scansOf(sql: string): Promise<string[]> {
     results
       .map((row) => row.detail)
       // These indexes hold nothing but the rows that are asked for.
-      .filter((detail) => !/USING INDEX (?:projects_behind|accounts_leaving)$/.test(detail))
+      .filter((detail) => !/USING INDEX (?:projects_behind|projects_leaving|accounts_leaving)$/.test(detail))
       .filter((detail) => /^SCAN (?!CONSTANT ROW|\(|json_each|i\b)/.test(detail))
   );
 }
+
+const SETTINGS = {
+  ...{ queue_expiry_seconds: "1", queue_expiry_seconds_unit: "days" },
+  ...{ lease_seconds: "90", lease_seconds_unit: "seconds" },
+  ...{ retention_seconds: "1", retention_seconds_unit: "days" },
+  ...{ max_queued_per_project: "9", max_queued_per_agent: "9" },
+};
 
 it("every statement of sign-in, consent, tokens, devices and sweeps uses an index", async () => {
   // The Worker's environment is the test's: what is prepared on it is seen here.
@@ -100,6 +107,11 @@ it("every statement of sign-in, consent, tokens, devices and sweeps uses an inde
       agent_id: connected.agent_id,
       project_id: owner.project_id,
     });
+    const project = { project_id: owner.project_id };
+    await owner.browser.request(`/account/projects/${owner.project_id}`);
+    await owner.browser.submit("/account/projects/rename", { ...project, name: "Renamed" });
+    await owner.browser.submit("/account/projects/settings", { ...project, ...SETTINGS });
+    await owner.browser.submit("/account/projects/delete", { ...project, confirm: "Renamed" });
     await deleteAccount(env, owner.account_id);
     await everyMinute(env);
   });

@@ -275,8 +275,8 @@ describe("the activity list", () => {
       "Agent “Agent of Watcher” revoked",
       "Enrolment code made",
       "Laptop “Laptop of Watcher” paired",
-      'ran <span class="code">report</span> in My laptop: cancelled',
-      'ran <span class="code">report</span> in Second: cancelled',
+      'ran <span class="code">report</span> in My laptop <span class="tag">cancelled</span>',
+      'ran <span class="code">report</span> in Second <span class="tag">cancelled</span>',
     ])
       expect(page).toContain(entry);
   });

@@ -159,7 +159,9 @@ describe("forms", () => {
     "/account/passkeys/options",
     "/account/passkeys/remove",
     "/account/projects",
+    "/account/projects/delete",
     "/account/projects/rename",
+    "/account/projects/settings",
     "/account/provider",
     "/account/provider/remove",
     "/sign-in/passkey",
@@ -345,7 +347,7 @@ describe("the consent page", () => {
     const response = await consent(owner, "Claude", "https://evil.example/callback");
     const page = await response.text();
     expect(page).toContain("<bdi>Claude</bdi>");
-    expect(page).toContain("Not verified: it chose this name itself");
+    expect(page).toContain("It chose this name itself");
     expect(page).toContain("<strong>evil.example</strong>");
     expect(page).toContain("Second project");
     expect(page).toContain("Start Graphs on your laptop");

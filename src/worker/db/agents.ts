@@ -85,6 +85,20 @@ export async function agentProjectIds(db: Database, agentId: string): Promise<st
   return rows.map((row) => row.id);
 }
 
+/** The projects that a client of this account is connected to. */
+export async function connectedProjectIds(
+  db: Database,
+  accountId: string,
+  clientId: string,
+): Promise<string[]> {
+  const rows = await db
+    .select({ id: agentProjects.project_id })
+    .from(agents)
+    .innerJoin(agentProjects, eq(agentProjects.agent_id, agents.id))
+    .where(and(eq(agents.account_id, accountId), eq(agents.client_id, clientId)));
+  return rows.map((row) => row.id);
+}
+
 /** Notes that the agent got a new token. False: it is revoked. */
 export const touchAgent = async (db: Database, agentId: string, now: number) =>
   won(

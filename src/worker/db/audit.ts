@@ -22,6 +22,8 @@ export interface AuditDetails {
   device_removed: { name: string; by: "owner" | "device" };
   project_created: { name: string };
   project_renamed: { name: string };
+  project_settings_changed: { name: string };
+  project_deleted: { name: string };
   data_exported: Record<never, never>;
 }
 export type AuditAction = keyof AuditDetails;

@@ -31,10 +31,12 @@ export const projects = sqliteTable(
     /** The version that the project's object is known to hold. */
     access_applied: integer().notNull().default(0),
     created_at: integer().notNull(),
+    /** Since when the project is being deleted; the row goes last. */
     disabled_at: integer(),
   },
   (t) => [
     index("projects_by_account").on(t.account_id, t.created_at),
+    index("projects_leaving").on(t.id).where(sql`disabled_at is not null`),
     /** The few whose object is to be told, for the sweep. */
     index("projects_behind").on(t.id).where(sql`access_applied < access_version`),
   ],

@@ -1,27 +1,19 @@
-import { LIMITS } from "../../protocol/limits.ts";
-import { systemClock, systemRandom } from "../../protocol/ports.ts";
-import { deliverAccess, deliverAccount } from "../access.ts";
+import { systemClock } from "../../protocol/ports.ts";
+import { deliverAccount } from "../access.ts";
 import { agentDisconnection, agentOfAccount, agentRevocation } from "../db/agents.ts";
 import { audit } from "../db/audit.ts";
 import { database } from "../db/client.ts";
 import { deviceOfAccount, deviceRemoval } from "../db/devices.ts";
-import { projectInsert, projectsOfAccount, renameProject } from "../db/projects.ts";
+import { projectsOfAccount } from "../db/projects.ts";
 import { displayText, text } from "./forms.ts";
 import { problem } from "./layout.ts";
 import type { Owner, WebContext } from "./session.ts";
 
 // What the account page's forms do. Each looks the id up among the owner's own; another's is not there.
 
-const PROJECTS_MAX = 50;
-
 const done = (c: WebContext) => c.redirect("/account", 303);
-const notThere = (c: WebContext, what: string) =>
-  problem(
-    c,
-    404,
-    "Not there",
-    `${what} It may have been removed already. Go back to the account page and reload it.`,
-  );
+export const notThere = (c: WebContext, what: string) =>
+  problem(c, 404, "Not there", `${what} It may have been removed already. Reload the account page.`);
 
 /** `POST /account/agents/revoke`. */
 export async function revokeAgent(c: WebContext, owner: Owner, form: FormData) {
@@ -67,30 +59,3 @@ export async function removeDevice(c: WebContext, owner: Owner, form: FormData) 
   await deliverAccount(c.env, owner.account_id);
   return done(c);
 }
-
-/** `POST /account/projects`. */
-export async function createProject(c: WebContext, owner: Owner, form: FormData) {
-  const db = database(c.env.DB);
-  const name = projectName(form);
-  if (!name) return problem(c, 400, "No name", "Give the project a name.");
-  if ((await projectsOfAccount(db, owner.account_id)).length >= PROJECTS_MAX)
-    return problem(c, 400, "Too many projects", `An account has at most ${PROJECTS_MAX} projects.`);
-  const now = systemClock.now();
-  const project = projectInsert(db, { accountId: owner.account_id, name, now }, systemRandom);
-  await db.batch([project.statement, audit(db, owner.account_id, now, "project_created", { name })]);
-  await deliverAccess(c.env, [project.id]);
-  return done(c);
-}
-
-/** `POST /account/projects/rename`. */
-export async function rename(c: WebContext, owner: Owner, form: FormData) {
-  const name = projectName(form);
-  if (!name) return problem(c, 400, "No name", "Give the project a name.");
-  const db = database(c.env.DB);
-  if (!(await renameProject(db, owner.account_id, text(form, "project_id"), name)))
-    return notThere(c, "There is no such project.");
-  await db.batch([audit(db, owner.account_id, systemClock.now(), "project_renamed", { name })]);
-  return done(c);
-}
-
-const projectName = (form: FormData): string => displayText(text(form, "name"), LIMITS.nameCharacters);

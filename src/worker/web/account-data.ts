@@ -14,22 +14,21 @@ export const dataPage = (c: WebContext, owner: Owner) =>
   page(c, {
     title: "Your data",
     body: html`
-<p><a href="/account">Back to the account page</a></p>
-<h2>Export</h2>
+${isFresh(owner) ? "" : html`<p class="tip">Both of these need a sign-in of the last ten minutes. <a href="/sign-in?return_to=/account/data">Sign in again</a></p>`}
+<section class="panel" aria-labelledby="export"><h2 id="export">Export</h2>
 <p>One JSON file with everything held about this account: projects, laptops, agents, shared sessions, the activity list, and every run with its arguments and result.</p>
-<form method="post" action="/account/export">${csrfField(c)}<button>Export as JSON</button></form>
-<h2>Delete the account</h2>
+<form class="actions" method="post" action="/account/export">${csrfField(c)}<button>Export as JSON</button></form></section>
+<section class="panel" aria-labelledby="delete"><h2 id="delete">Delete the account</h2>
 <p>Every agent and laptop is cut off at once, queued runs are dropped, and everything held here is deleted for good. What is on your laptops stays there.</p>
 <form method="post" action="/account/delete" autocomplete="off">${csrfField(c)}
 <label for="confirm">Type the account’s name, ${owner.account_name}, to confirm</label>
 <input type="text" id="confirm" name="confirm" required>
-<button class="danger">Delete the account</button></form>
-${isFresh(owner) ? "" : html`<p class="note">Both need a sign-in of the last ten minutes. Sign out and in again first.</p>`}`,
+<div class="actions"><button class="danger">Delete the account</button></div></form></section>`,
   });
 
 /** `POST /account/export`. */
 export async function exportData(c: WebContext, owner: Owner) {
-  if (!isFresh(owner)) return signInAgain(c);
+  if (!isFresh(owner)) return signInAgain(c, "/account/data");
   const db = database(c.env.DB);
   await db.batch([audit(db, owner.account_id, systemClock.now(), "data_exported", {})]);
   const pieces = exportAccount(c.env, owner.account_id);
@@ -51,18 +50,20 @@ export async function exportData(c: WebContext, owner: Owner) {
 
 /** `POST /account/delete`. */
 export async function deleteData(c: WebContext, owner: Owner, form: FormData) {
-  if (!isFresh(owner)) return signInAgain(c);
+  if (!isFresh(owner)) return signInAgain(c, "/account/data");
   if (text(form, "confirm").trim() !== owner.account_name.trim())
     return problem(
       c,
       400,
       "Not deleted",
       "The name you typed is not the account’s. Go back and type it again.",
+      { href: "/account/data", text: "Go back" },
     );
   await endSession(c);
   await deleteAccount(c.env, owner.account_id);
   return page(c, {
     title: "Account deleted",
-    body: html`<p>Everything held about it here is gone.</p><p><a href="/sign-in">Sign in with another account</a></p>`,
+    narrow: true,
+    body: html`<p>Everything held about it here is gone.</p><p class="actions"><a class="button" href="/sign-in">Sign in with another account</a></p>`,
   });
 }

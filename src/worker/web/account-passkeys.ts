@@ -16,7 +16,11 @@ const PASSKEYS_MAX = 20;
 /** `POST /account/passkeys/options`: a challenge for one more passkey, after a fresh sign-in. */
 export async function addPasskeyOptions(c: WebContext, owner: Owner) {
   if (!isFresh(owner))
-    return formError(c, 403, "Sign out, sign in again, and add the passkey within ten minutes.");
+    return formError(
+      c,
+      403,
+      "This needs a sign-in of the last ten minutes. Sign out, sign in again, then add the passkey.",
+    );
   const have = await passkeysOfAccount(database(c.env.DB), owner.account_id);
   if (have.length >= PASSKEYS_MAX)
     return formError(c, 400, `An account has at most ${PASSKEYS_MAX} passkeys.`);

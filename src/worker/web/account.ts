@@ -13,6 +13,7 @@ import { projectsOfAccount } from "../db/projects.ts";
 import { withinLimit } from "../rate-limit.ts";
 import { agentCard, deviceCard, passkeyCard, projectCard } from "./account-cards.ts";
 import { tooMany } from "./answers.ts";
+import type { Html } from "./assets.ts";
 import { csrfField } from "./forms.ts";
 import { leadFormsTo } from "./headers.ts";
 import { page } from "./layout.ts";
@@ -35,35 +36,39 @@ export async function accountPage(c: WebContext, owner: Owner) {
     title: owner.account_name,
     scripts: ["/assets/passkey.js"],
     body: html`
-<p>Agents connect to <span class="code">${origin}/mcp</span></p>
-<nav aria-label="Account"><a href="/account/activity">Activity</a> <a href="/account/data">Your data</a></nav>
+${passkeys.length === 0 ? html`<p class="tip"><a href="#passkeys">Add a passkey</a>, so that you can sign in without the operator’s help.</p>` : ""}
+<p>Agents connect to this address. Add it to Claude, ChatGPT, Cursor or any other MCP client:</p>
+<p class="code copy">${origin}/mcp</p>
 <section aria-labelledby="agents"><h2 id="agents">Connected agents</h2>
-${agents.length === 0 ? html`<p class="note">None yet. Add the address above to an MCP client.</p>` : agents.map((agent) => agentCard(c, agent))}
+${list(agents, (agent) => agentCard(c, agent), html`None yet. Add the address above to an MCP client; it brings you back here to allow it.`)}
 </section>
 <section aria-labelledby="devices"><h2 id="devices">Laptops</h2>
-${devices.length === 0 ? html`<p class="note">None yet. Run <span class="code">graph-relay login ${origin}</span> on one.</p>` : devices.map((device) => deviceCard(c, device))}
-<form method="post" action="/account/enrolment-codes">${csrfField(c)}<button>Make an enrolment code</button></form>
-<p class="note">For a laptop without a browser.</p>
+${list(devices, (device) => deviceCard(c, device), html`None yet. Run this on the laptop that has your Graphs:<span class="code copy">npx graph-relay login ${origin}</span>`)}
+<form class="actions" method="post" action="/account/enrolment-codes">${csrfField(c)}<button>Make an enrolment code</button></form>
+<p class="hint">For a laptop or server without a browser.</p>
 </section>
 <section aria-labelledby="projects"><h2 id="projects">Projects</h2>
-${projects.map((project) => projectCard(c, project))}
+${list(projects, projectCard, html`None yet. Agents connect to projects, and laptops share Graphs with them: make one.`)}
 <form method="post" action="/account/projects">${csrfField(c)}
 <label for="new-project">New project</label>
-<input type="text" id="new-project" name="name" required maxlength="${LIMITS.nameCharacters}">
-<button>Create project</button></form>
+<div class="line"><input type="text" id="new-project" name="name" required maxlength="${LIMITS.nameCharacters}"><button>Create project</button></div></form>
 </section>
 <section aria-labelledby="passkeys"><h2 id="passkeys">Passkeys</h2>
-${passkeys.length === 0 ? html`<p class="note">None yet: only the operator's one-time links let you in.</p>` : passkeys.map((passkey) => passkeyCard(c, passkey))}
+${list(passkeys, (passkey) => passkeyCard(c, passkey), html`None yet: only the operator’s one-time links let you in.`)}
 <form method="post" action="/account/passkeys" data-passkey="create" data-options="/account/passkeys/options" hidden>
 ${csrfField(c)}<input type="hidden" name="credential">
-<label for="passkey-name">Name of the passkey</label>
-<input type="text" id="passkey-name" name="name" required maxlength="${LIMITS.nameCharacters}" placeholder="Phone">
-<button>Add a passkey</button></form>
+<label for="passkey-name">Name of the new passkey</label>
+<div class="line"><input type="text" id="passkey-name" name="name" required maxlength="${LIMITS.nameCharacters}" placeholder="Such as: phone"><button>Add a passkey</button></div></form>
 </section>
-${await providerSection(c, owner)}
-<form method="post" action="/sign-out">${csrfField(c)}<button>Sign out</button></form>`,
+${await providerSection(c, owner)}`,
   });
 }
+
+/** A list of rows, or what to say in its place. */
+const list = <T>(things: readonly T[], row: (thing: T) => Html, none: Html) =>
+  things.length === 0
+    ? html`<div class="panel note">${none}</div>`
+    : html`<ul class="rows">${things.map(row)}</ul>`;
 
 /** Signing in through the operator's provider, where there is one. */
 async function providerSection(c: WebContext, owner: Owner) {
@@ -72,16 +77,19 @@ async function providerSection(c: WebContext, owner: Owner) {
   leadFormsTo(c, "'self' https:");
   const linked = await identitiesOfAccount(database(c.env.DB), owner.account_id);
   return html`<section aria-labelledby="provider"><h2 id="provider">Identity provider</h2>
-${linked.map(
+${list(
+  linked,
   ({
     issuer,
-  }) => html`<form method="post" action="/account/provider/remove">${csrfField(c)}<input type="hidden" name="issuer" value="${issuer}">
-<p>Linked to ${issuer}</p><button class="danger" aria-label="Unlink ${issuer}">Unlink</button></form>`,
+  }) => html`<li class="row split"><div><h3>${issuer}</h3><p class="meta">You can sign in through it.</p></div>
+<form method="post" action="/account/provider/remove">${csrfField(c)}<input type="hidden" name="issuer" value="${issuer}">
+<button class="danger small" aria-label="Unlink ${issuer}">Unlink</button></form></li>`,
+  html`Not linked yet.`,
 )}
 ${
   linked.some(({ issuer }) => issuer === provider.issuer)
     ? ""
-    : html`<form method="post" action="/account/provider">${csrfField(c)}<button>Link ${new URL(provider.issuer).hostname}</button></form>`
+    : html`<form class="actions" method="post" action="/account/provider">${csrfField(c)}<button>Link ${new URL(provider.issuer).hostname}</button></form>`
 }
 </section>`;
 }
@@ -103,10 +111,12 @@ export async function enrolmentCodePage(c: WebContext, owner: Owner) {
   ]);
   return page(c, {
     title: "Enrolment code",
+    narrow: true,
     body: html`
-<p>Run this on the laptop within ten minutes, and give it this code when it asks. It works once and is not shown again.</p>
-<p><label for="enrolment-code">Enrolment code</label><output class="code" id="enrolment-code">${code}</output></p>
-<p class="code">graph-relay login ${new URL(c.req.url).origin} --code</p>
-<p><a href="/account">Back to the account page</a></p>`,
+<p>Run this on the laptop within ten minutes:</p>
+<p class="code copy">npx graph-relay login ${new URL(c.req.url).origin} --code</p>
+<p id="asks">Give it this code when it asks. It works once and is not shown again.</p>
+<output class="code copy" aria-labelledby="asks">${code}</output>
+<p class="actions"><a class="button" href="/account">Back to the account page</a></p>`,
   });
 }

@@ -4,11 +4,11 @@ import { allAgentNames } from "../db/agents.ts";
 import { recentAudit } from "../db/audit.ts";
 import { database } from "../db/client.ts";
 import { type ProjectRow, projectsOfAccount } from "../db/projects.ts";
-import { time } from "./account-cards.ts";
 import { auditText } from "./audit-text.ts";
 import { displayText } from "./forms.ts";
 import { page } from "./layout.ts";
 import type { Owner, WebContext } from "./session.ts";
+import { time } from "./times.ts";
 
 const ENTRIES = 200;
 const RUNS_PER_PROJECT = 20;
@@ -25,13 +25,13 @@ export async function activityPage(c: WebContext, owner: Owner) {
   return page(c, {
     title: "Activity",
     body: html`
-<p><a href="/account">Back to the account page</a></p>
 <section aria-labelledby="runs"><h2 id="runs">Runs</h2>
-${runs.length === 0 ? html`<p class="note">Nothing was run yet.</p>` : html`<ul>${runs.map((run) => html`<li>${time(run.queued_at)} ${runText(run, agents)}</li>`)}</ul>`}
+${runs.length === 0 ? html`<div class="panel note">Nothing was run yet.</div>` : html`<ul class="rows log">${runs.map((run) => html`<li>${time(run.queued_at)} <span>${runText(run, agents)}</span></li>`)}</ul>`}
 </section>
 <section aria-labelledby="changes"><h2 id="changes">Access</h2>
-<ul>${entries.map((entry) => html`<li>${time(entry.at)} <bdi>${auditText(entry)}</bdi></li>`)}</ul>
-</section>`,
+<ul class="rows log">${entries.map((entry) => html`<li>${time(entry.at)} <bdi>${auditText(entry)}</bdi></li>`)}</ul>
+</section>
+<p class="hint">Times are UTC. Access is kept for a year; runs as long as each project’s settings say.</p>`,
   });
 }
 
@@ -52,4 +52,4 @@ async function recentRuns(c: WebContext, projects: ProjectRow[]): Promise<Projec
 }
 
 const runText = (run: ProjectRun, agents: Map<string, string>) =>
-  html`<bdi>${agents.get(run.agent_id) ?? "An agent"}</bdi> ran <span class="code">${run.slug}</span> in ${displayText(run.project)}: ${run.state}`;
+  html`<bdi>${agents.get(run.agent_id) ?? "An agent"}</bdi> ran <span class="code">${run.slug}</span> in ${displayText(run.project)} <span class="tag">${run.state}</span>`;

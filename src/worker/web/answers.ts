@@ -20,11 +20,12 @@ export function tooMany(c: WebContext) {
   return problem(c, 429, "Too many tries", "Wait a minute, then try again.");
 }
 
-/** What a step that needs a fresh sign-in gets when the last one is too long ago. */
-export const signInAgain = (c: WebContext) =>
+/** What a step that needs a fresh sign-in gets when the last one is too long ago; `returnTo` is the page to repeat it on. */
+export const signInAgain = (c: WebContext, returnTo = "/account") =>
   problem(
     c,
     403,
     "Sign in again",
-    "This needs a fresh sign-in. Sign out on the account page, sign in again, and repeat the step within ten minutes.",
+    "This needs a sign-in of the last ten minutes. Sign in again, then repeat the step.",
+    { href: `/sign-in?${new URLSearchParams({ return_to: returnTo })}`, text: "Sign in again" },
   );

@@ -27,6 +27,8 @@ const SENTENCES: { [A in AuditAction]: (detail: AuditDetails[A]) => string } = {
   device_removed: ({ name, by }) => `Laptop “${name}” removed ${by === "owner" ? "here" : "by itself"}`,
   project_created: ({ name }) => `Project “${name}” created`,
   project_renamed: ({ name }) => `Project renamed to “${name}”`,
+  project_settings_changed: ({ name }) => `Settings of project “${name}” changed`,
+  project_deleted: ({ name }) => `Project “${name}” deleted`,
   data_exported: () => "All data exported",
 };
 

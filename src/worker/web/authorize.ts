@@ -1,6 +1,7 @@
 import { authorizationErrorRedirect } from "@cloudflare/workers-oauth-provider";
 import { html } from "hono/html";
 import type { Scope } from "../../protocol/tools.ts";
+import { connectedProjectIds } from "../db/agents.ts";
 import { database } from "../db/client.ts";
 import { type ProjectRow, projectsOfAccount } from "../db/projects.ts";
 import { type Authorization, readAuthorization } from "../oauth/authorization-request.ts";
@@ -10,15 +11,18 @@ import { isLoopbackHost, issuerOf } from "../oauth/issuer.ts";
 import { expandScopes } from "../oauth/scopes.ts";
 import { authorizationServer, oauthEnv } from "../oauth/server.ts";
 import { badForm } from "./answers.ts";
+import type { Html } from "./assets.ts";
 import { csrfField, displayText, formActionFor, readForm, text, texts } from "./forms.ts";
 import { leadFormsTo } from "./headers.ts";
 import { page, problem } from "./layout.ts";
 import type { Owner, WebContext } from "./session.ts";
 
-const SCOPE_TEXTS: Record<Scope, string> = {
-  "osfoundry:read":
-    "See which Graphs you share with the ticked projects, and the progress and results of the runs it started",
-  "osfoundry:run": "Start Graphs on your laptop, and stop the runs it started",
+const SCOPE_TEXTS: Record<Scope, { may: string; what: string }> = {
+  "osfoundry:read": {
+    may: "See your Graphs",
+    what: "Which Graphs you share with these projects, and the progress and results of the runs it starts",
+  },
+  "osfoundry:run": { may: "Start Graphs on your laptop", what: "And stop the runs it started" },
 };
 
 /** `GET /authorize`: the consent page, behind the sign-in. A stranger's request makes the server ask nobody anything. */
@@ -60,13 +64,11 @@ export async function authorize(c: WebContext) {
   const projectIds = own.map((project) => project.id).filter((id) => ticked.has(id));
   const scopes = expandScopes(texts(form, "scope")).filter((scope) => authorization.scopes.includes(scope));
   if (projectIds.length === 0 || scopes.length === 0)
-    return consentPage(
-      c,
-      owner,
-      authorization,
-      query,
-      "Tick at least one project and one permission, or deny.",
-    );
+    return consentPage(c, owner, authorization, query, {
+      text: "Tick at least one project and one permission, or deny.",
+      ticked,
+      scopes: new Set(scopes),
+    });
   const to = await allowAgent(c.env, helpers, authorization, {
     accountId: owner.account_id,
     projectIds,
@@ -102,54 +104,96 @@ const thumbprintOf = (query: URLSearchParams): string => {
   return /^[A-Za-z0-9_-]{43}$/.test(value) ? value : "";
 };
 
+/** What a first try had wrong, and what was ticked in it. */
+interface Wrong {
+  text: string;
+  ticked: ReadonlySet<string>;
+  scopes: ReadonlySet<string>;
+}
+
 async function consentPage(
   c: WebContext,
   owner: Owner,
   authorization: Authorization,
   query: URLSearchParams,
-  wrong?: string,
+  wrong?: Wrong,
 ) {
   leadFormsTo(c, formActionFor(authorization.request.redirectUri));
-  const projects = await projectsOfAccount(database(c.env.DB), owner.account_id);
+  const db = database(c.env.DB);
+  const projects = await projectsOfAccount(db, owner.account_id);
   const body = authorization.isDeviceLogin
     ? deviceQuestion(query, projects)
-    : agentQuestion(authorization, projects);
+    : agentQuestion(
+        authorization,
+        projects,
+        wrong?.ticked ?? (await ticksFor(c, owner, authorization, projects)),
+        wrong?.scopes ?? new Set(authorization.scopes),
+      );
   return page(c, {
     title: authorization.isDeviceLogin ? "Connect this laptop?" : "Connect this agent?",
+    narrow: true,
     status: wrong === undefined ? 200 : 400,
     body: html`
-${wrong === undefined ? "" : html`<p role="alert">${wrong}</p>`}
+${wrong === undefined ? "" : html`<p role="alert">${wrong.text}</p>`}
 <form method="post" action="/authorize">
 ${csrfField(c)}
 <input type="hidden" name="request" value="${query.toString()}">
 ${body}
+<div class="decide"><button name="decision" value="deny">Deny</button>
+<button class="primary" name="decision" value="allow">Allow</button></div>
 <p class="note">Signed in as ${owner.account_name}.</p>
-<button class="primary" name="decision" value="allow">Allow</button>
-<button name="decision" value="deny">Deny</button>
 </form>`,
   });
 }
 
-function agentQuestion({ request, clientName, scopes }: Authorization, projects: ProjectRow[]) {
+/** What is ticked beforehand: an only project, or the ones that the client is connected to already. The rest is the owner's to tick, one by one. */
+async function ticksFor(
+  c: WebContext,
+  owner: Owner,
+  { request }: Authorization,
+  projects: ProjectRow[],
+): Promise<ReadonlySet<string>> {
+  if (projects.length === 1) return new Set(projects.map(({ id }) => id));
+  return new Set(await connectedProjectIds(database(c.env.DB), owner.account_id, request.clientId));
+}
+
+function agentQuestion(
+  { request, clientName, scopes }: Authorization,
+  projects: ProjectRow[],
+  ticked: ReadonlySet<string>,
+  allowed: ReadonlySet<string>,
+) {
+  const host = redirectHost(request.redirectUri);
+  const local = isLoopbackHost(host);
+  const choice = (name: string, value: string, on: boolean, label: Html) =>
+    html`<label class="choice"><input type="checkbox" name="${name}" value="${value}"${on ? html` checked` : ""}><span>${label}</span></label>`;
   return html`
-<p><strong><bdi>${displayText(clientName)}</bdi></strong> asks to use your Graphs.</p>
-<dl>
+<div class="panel">
+<p class="who"><bdi>${displayText(clientName)}</bdi></p>
+<p>asks to use your Graphs.</p>
+<dl class="facts">
 <dt>Identity</dt><dd>${identity(request.clientId)}</dd>
-<dt>Answer goes to</dt><dd><strong>${redirectHost(request.redirectUri)}</strong></dd>
+<dt>Answer goes to</dt><dd><strong>${host}</strong>${local ? html` <span class="note">(this computer)</span>` : ""}</dd>
 </dl>
-${isLoopbackHost(redirectHost(request.redirectUri)) ? html`<p class="warning">The answer goes to a program on the computer that this browser runs on. Allow only if you have just started connecting it yourself.</p>` : ""}
+</div>
+${local ? html`<p class="warning">The answer goes to a program on the computer that this browser runs on. Allow only if you have just started connecting it yourself.</p>` : ""}
 <fieldset><legend>Projects it may use</legend>
-${projects.map((project) => html`<label class="choice"><input type="checkbox" name="project_id" value="${project.id}" checked><span>${displayText(project.name)}</span></label>`)}
+${
+  projects.length === 0
+    ? html`<p class="tip">You have no project yet. <a href="/account#projects">Make one</a>, then connect again.</p>`
+    : html`<div class="choices">${projects.map((project) => choice("project_id", project.id, ticked.has(project.id), html`${displayText(project.name)}`))}</div>`
+}
 </fieldset>
-<fieldset><legend>What it may do</legend>
-${scopes.map((scope) => html`<label class="choice"><input type="checkbox" name="scope" value="${scope}" checked><span>${SCOPE_TEXTS[scope]}</span></label>`)}
+<fieldset><legend>What it may do there</legend>
+<div class="choices">${scopes.map((scope) => choice("scope", scope, allowed.has(scope), html`<strong>${SCOPE_TEXTS[scope].may}</strong> <span class="note">${SCOPE_TEXTS[scope].what}</span>`))}</div>
 </fieldset>
-<p class="note">Tool approvals on your laptop still apply. You can revoke this at any time on the account page.</p>`;
+<p class="hint">Tool approvals on your laptop still apply. You can revoke this at any time on the account page.</p>`;
 }
 
 function identity(clientId: string) {
-  if (!isMetadataUrl(clientId)) return html`Not verified: it chose this name itself`;
-  return html`Verified: published by <strong>${new URL(clientId).hostname}</strong>`;
+  if (!isMetadataUrl(clientId))
+    return html`<span class="tag warn">Not verified</span> It chose this name itself.`;
+  return html`<span class="tag ok">Verified</span> Published by <strong>${new URL(clientId).hostname}</strong>.`;
 }
 
 /** What a laptop says of itself, safe to show. */
@@ -158,12 +202,14 @@ const shown = (query: URLSearchParams, field: "device_name" | "device_platform")
 
 function deviceQuestion(query: URLSearchParams, projects: ProjectRow[]) {
   return html`
-<p>A Graph Relay on a laptop asks to join your account.</p>
-<dl>
-<dt>Name</dt><dd><bdi>${shown(query, "device_name")}</bdi></dd>
+<div class="panel">
+<p class="who"><bdi>${shown(query, "device_name")}</bdi></p>
+<p>asks to join your account as a laptop that runs Graphs.</p>
+<dl class="facts">
 <dt>System</dt><dd><bdi>${shown(query, "device_platform")}</bdi></dd>
 <dt>Key fingerprint</dt><dd class="code">${thumbprintOf(query) || "not told"}</dd>
 </dl>
+</div>
 <p>It will fetch the runs that your agents ask for, and run the Graphs that you share on it, in ${projects.length === 1 ? "your project" : `your ${projects.length} projects`}. What runs there is decided on the laptop.</p>
-<p class="warning">Allow only if you have just started <span class="code">graph-relay login</span> yourself, and its fingerprint is the one above.</p>`;
+<p class="warning">Allow only if you have just started <span class="code">graph-relay login</span> yourself, and it shows this fingerprint.</p>`;
 }

@@ -37,7 +37,7 @@ function equalTexts(a: string, b: string): boolean {
 export function returnPath(value: string, issuer: string): string {
   if (!value.startsWith("/") || !URL.canParse(value, issuer)) return "/account";
   const url = new URL(value, issuer);
-  const ours = url.origin === issuer && ["/authorize", "/account"].includes(url.pathname);
+  const ours = url.origin === issuer && /^\/(?:authorize|account(?:\/[a-z0-9_/]+)?)$/.test(url.pathname);
   return ours ? url.pathname + url.search : "/account";
 }
 

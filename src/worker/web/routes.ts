@@ -5,12 +5,19 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { Env } from "../env.ts";
 import { addressKey, withinLimit } from "../rate-limit.ts";
 import { accountPage, enrolmentCodePage } from "./account.ts";
-import { createProject, disconnectAgent, removeDevice, rename, revokeAgent } from "./account-actions.ts";
+import { disconnectAgent, removeDevice, revokeAgent } from "./account-actions.ts";
 import { dataPage, deleteData, exportData } from "./account-data.ts";
 import { addPasskey, addPasskeyOptions, dropPasskey } from "./account-passkeys.ts";
+import {
+  createProject,
+  deleteProject,
+  projectPage,
+  renameProject,
+  saveSettings,
+} from "./account-projects.ts";
 import { activityPage } from "./activity.ts";
 import { badForm, tooMany } from "./answers.ts";
-import { CODE_SCRIPT, PASSKEY_SCRIPT, STYLE } from "./assets.ts";
+import { CODE_SCRIPT, PASSKEY_SCRIPT } from "./assets.ts";
 import { authorize, authorizePage } from "./authorize.ts";
 import { readForm } from "./forms.ts";
 import { securePages } from "./headers.ts";
@@ -19,6 +26,7 @@ import { linkProvider, providerCallback, providerSignIn, unlinkProvider } from "
 import { type Owner, type WebContext, type WebVariables, withOwner } from "./session.ts";
 import { signIn, signInPage, signOut } from "./sign-in.ts";
 import { signUp, signUpOptions, signUpPage } from "./sign-up.ts";
+import { STYLE } from "./style.ts";
 
 /** What people see. */
 export const webRoutes = new Hono<{ Bindings: Env; Variables: WebVariables }>();
@@ -61,11 +69,14 @@ const OWNERS_PAGES: Record<string, OwnersPage> = {
   "/account": accountPage,
   "/account/activity": activityPage,
   "/account/data": dataPage,
+  "/account/projects/:project_id": projectPage,
 };
 for (const [path, show] of Object.entries(OWNERS_PAGES))
   webRoutes.get(path, async (c) => {
     const owner = c.get("owner");
-    return owner ? show(c, owner) : c.redirect("/sign-in", 303);
+    if (owner) return show(c, owner);
+    const back = new URLSearchParams({ return_to: c.req.path });
+    return c.redirect(path === "/account" ? "/sign-in" : `/sign-in?${back}`, 303);
   });
 
 type Action = (c: WebContext, owner: Owner, form: FormData) => Response | Promise<Response>;
@@ -80,7 +91,9 @@ const ACTIONS: Record<string, Action> = {
   "/account/passkeys/options": addPasskeyOptions,
   "/account/passkeys/remove": dropPasskey,
   "/account/projects": createProject,
-  "/account/projects/rename": rename,
+  "/account/projects/delete": deleteProject,
+  "/account/projects/rename": renameProject,
+  "/account/projects/settings": saveSettings,
   "/account/provider": linkProvider,
   "/account/provider/remove": unlinkProvider,
 };

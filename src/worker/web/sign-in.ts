@@ -29,30 +29,34 @@ export function signInForm(c: WebContext, returnTo: string, wrong?: string) {
     title: "Sign in",
     scripts: ["/assets/passkey.js", "/assets/code.js"],
     status: wrong === undefined ? 200 : 400,
+    narrow: true,
     body: html`
 ${wrong === undefined ? "" : html`<p role="alert">${wrong}</p>`}
-${owner ? html`<p class="note">You are signed in as ${owner.account_name}. <a href="/account">Go to the account page</a></p>` : ""}
+${owner ? html`<p class="tip">You are signed in as ${owner.account_name}. <a href="/account">Go to the account page</a></p>` : ""}
+<div class="panel">
 <form method="post" action="/sign-in/passkey" data-passkey="get" data-options="/sign-in/passkey/options" hidden>
 ${csrfField(c)}
 <input type="hidden" name="return_to" value="${back}">
 <input type="hidden" name="credential">
-<button class="primary">Sign in with a passkey</button>
+<button class="primary wide">Sign in with a passkey</button>
+<p class="or">or</p>
 </form>
 ${
   provider
     ? html`<form method="post" action="/sign-in/provider">${csrfField(c)}<input type="hidden" name="return_to" value="${back}">
-<button>Sign in through ${new URL(provider.issuer).hostname}</button></form>`
+<button class="wide">Sign in through ${new URL(provider.issuer).hostname}</button></form><p class="or">or</p>`
     : ""
 }
 <form method="post" action="/sign-in" autocomplete="off">
 ${csrfField(c)}
 <input type="hidden" name="return_to" value="${back}">
 <label for="code">One-time code</label>
-<input class="code" type="text" id="code" name="code" required maxlength="${CODE_CHARACTERS}" spellcheck="false" autocapitalize="characters">
-<p class="note">It is in the sign-in link that the operator of this endpoint makes. A link works once, for 15 minutes.</p>
-<button id="use-code">Sign in with the code</button>
+<input class="code" type="text" id="code" name="code" required maxlength="${CODE_CHARACTERS}" spellcheck="false" autocapitalize="characters" aria-describedby="code-hint">
+<p class="hint" id="code-hint">It is in the sign-in link that the operator of this endpoint makes. A link works once, for 15 minutes.</p>
+<div class="actions"><button class="wide" id="use-code">Sign in with the code</button></div>
 </form>
-${signUpMode(c.env) === "closed" ? "" : html`<p>New here? <a href="/sign-up">Sign up</a></p>`}`,
+</div>
+${signUpMode(c.env) === "closed" ? "" : html`<p class="note">New here? <a href="/sign-up">Sign up</a></p>`}`,
   });
 }
 

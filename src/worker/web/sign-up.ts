@@ -36,10 +36,11 @@ export function signUpPage(c: WebContext, wrong?: string) {
     title: "Sign up",
     scripts: ["/assets/passkey.js", "/assets/code.js"],
     status: wrong === undefined ? 200 : 400,
+    narrow: true,
     body: html`
 ${wrong === undefined ? "" : html`<p role="alert">${wrong}</p>`}
 <noscript><p role="alert">Passkeys need JavaScript. Ask the operator for a one-time sign-in link instead.</p></noscript>
-<form method="post" action="/sign-up" data-passkey="create" data-options="/sign-up/options" autocomplete="off" hidden>
+<form class="panel" method="post" action="/sign-up" data-passkey="create" data-options="/sign-up/options" autocomplete="off" hidden>
 ${csrfField(c)}
 <input type="hidden" name="credential">
 <label for="name">Your name</label>
@@ -47,13 +48,14 @@ ${csrfField(c)}
 ${
   mode === "invite"
     ? html`<label for="code">Invitation</label>
-<input class="code" type="text" id="code" name="code" required maxlength="64" spellcheck="false" autocapitalize="characters">
-<p class="note">It is in the link that the operator of this endpoint makes for you.</p>`
+<input class="code" type="text" id="code" name="code" required maxlength="64" spellcheck="false" autocapitalize="characters" aria-describedby="code-hint">
+<p class="hint" id="code-hint">It is in the link that the operator of this endpoint makes for you.</p>`
     : ""
 }
-<button class="primary" id="use-code">Sign up with a passkey</button>
+<div class="actions"><button class="primary wide" id="use-code">Sign up with a passkey</button></div>
+<p class="hint">A passkey is your fingerprint, face or screen lock, kept by your device. There is no password.</p>
 </form>
-<p>Signed up already? <a href="/sign-in">Sign in</a></p>`,
+<p class="note">Signed up already? <a href="/sign-in">Sign in</a></p>`,
   });
 }
 

@@ -1,0 +1,1 @@
+CREATE INDEX `projects_leaving` ON `projects` (`id`) WHERE disabled_at is not null;

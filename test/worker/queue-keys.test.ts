@@ -388,6 +388,7 @@ it("keeps each run's place in its own device's queue", async () => {
   expect(runOf(await p.queue.enqueue(a)).queue_position).toBe(1);
   expect(runOf(await p.queue.enqueue(b)).queue_position).toBe(1);
   expect(runOf(await p.queue.enqueue(c)).queue_position).toBe(2);
+  expect(await p.queue.getRun({ ...a, wait_ms: 0 })).toMatchObject({ queue_position: 1 });
   await startOf(p, a.command_id);
   expect(
     (await p.queue.getRun({ agent_id: p.agent_id, command_id: c.command_id, wait_ms: 0 }))?.queue_position,

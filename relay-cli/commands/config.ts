@@ -17,7 +17,7 @@ const ownerConfig = engineConfig.extend({
 });
 export type OwnerConfig = z.infer<typeof ownerConfig>;
 
-export const configPath = (folder: string): string => join(folder, "config.json");
+const configPath = (folder: string): string => join(folder, "config.json");
 
 /** Reads it anew. A broken one is an error with its path and each fault; it is never replaced or ignored. */
 export function readConfig(folder: string): OwnerConfig {

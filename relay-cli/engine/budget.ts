@@ -1,7 +1,7 @@
 import { EngineError } from "./errors.ts";
 
 /** What one answer of a model took. */
-export interface Usage {
+interface Usage {
   input_tokens: number;
   output_tokens: number;
   /** US dollars, if a price is configured or the provider told it. */

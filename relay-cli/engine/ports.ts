@@ -18,7 +18,7 @@ export interface EngineClock {
 }
 
 /** Starts and signals processes. */
-export interface Processes {
+interface Processes {
   spawn(command: string, args: readonly string[], options: SpawnOptions): ChildProcess;
   /** As `process.kill`: a negative id means a whole group. Throws if there is none. */
   kill(pid: number, signal: NodeJS.Signals | 0): void;

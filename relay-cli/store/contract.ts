@@ -275,7 +275,7 @@ export interface ApprovalStore {
   withdraw(n: number): void;
 }
 export type ApprovalAnswer = "once" | "run" | "always" | "refused";
-export interface NewQuestion {
+interface NewQuestion {
   execution_id: string;
   run_id: string;
   /** The Graph's slug. */

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Json } from "../contract.ts";
 
-export const AGENT_LIMITS = {
+const AGENT_LIMITS = {
   /** [default, most] */
   steps: [10, 100],
   outputTokens: 1_000_000,

@@ -6,7 +6,7 @@ export interface ParallelOptions {
   settle?: boolean;
 }
 
-export const MAX_CONCURRENCY = 32;
+const MAX_CONCURRENCY = 32;
 const DEFAULT_CONCURRENCY = 4;
 
 type Task<T> = (at: { index: number; signal: AbortSignal }) => Promise<T> | T;

@@ -6,7 +6,7 @@ export interface RetryOptions {
   backoff?: number;
 }
 
-export const MAX_TRIES = 10;
+const MAX_TRIES = 10;
 const MAX_WAIT = 60_000;
 
 /** Errors that another try cannot mend: the owner's no, the ceiling, a stop, wrong input. */

@@ -1,10 +1,8 @@
 import { randomUUID } from "node:crypto";
-import * as v2 from "@modelcontextprotocol/client";
-import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StreamableHTTPClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { SessionMetadata } from "../../src/protocol/relay-api.ts";
 import { startTestEndpoint, type TestEndpoint } from "../support/endpoint.ts";
+import { type Agent, type Door, OFFICIAL_CLIENTS } from "../support/official-clients.ts";
 import { ScriptedDevice } from "../support/scripted-device.ts";
 
 const SESSION: SessionMetadata = {
@@ -25,127 +23,16 @@ beforeAll(async () => {
 });
 afterAll(() => endpoint.stop());
 
-interface ToolAnswer {
-  isError?: boolean;
-  structuredContent?: Record<string, unknown>;
-  content: { type: string; text?: string }[];
-}
+const door: () => Door = () => ({
+  url: endpoint.url,
+  redirectUrl: "http://127.0.0.1:33418/callback",
+  consent: async (page) => new URL(await endpoint.owner.approve(page.href)),
+});
 
-/** The same few calls, whichever client makes them. */
-interface Agent {
-  tools(): Promise<string[]>;
-  call(name: string, input: Record<string, unknown>): Promise<ToolAnswer>;
-  close(): Promise<void>;
-}
-
-/** What a client stores between its steps, and the owner's browser where it opens one. */
-class Provider {
-  readonly redirectUrl = "http://127.0.0.1:33418/callback";
-  readonly clientMetadata = {
-    client_name: "Official client",
-    redirect_uris: [this.redirectUrl],
-    token_endpoint_auth_method: "none",
-  };
-  callback: URL | undefined;
-  #discovery: v2.OAuthDiscoveryState | undefined;
-  #client: { client_id: string } | undefined;
-  #tokens: { access_token: string; token_type: string } | undefined;
-  #verifier = "";
-
-  discoveryState() {
-    return this.#discovery;
-  }
-  saveDiscoveryState(state: v2.OAuthDiscoveryState) {
-    this.#discovery = state;
-  }
-  clientInformation() {
-    return this.#client;
-  }
-  saveClientInformation(client: { client_id: string }) {
-    this.#client = client;
-  }
-  tokens() {
-    return this.#tokens;
-  }
-  saveTokens(tokens: { access_token: string; token_type: string }) {
-    this.#tokens = tokens;
-  }
-  saveCodeVerifier(verifier: string) {
-    this.#verifier = verifier;
-  }
-  codeVerifier() {
-    return this.#verifier;
-  }
-  async redirectToAuthorization(url: URL) {
-    this.callback = new URL(await endpoint.owner.approve(url.href));
-  }
-}
-
-/** Connects: the first try is turned away, the client sends the owner to sign in, the second gets in. */
-async function signIn(
-  connect: () => Promise<void>,
-  finish: (callback: URL) => Promise<void>,
-  provider: Provider,
-): Promise<void> {
-  await expect(connect()).rejects.toThrow(/unauthorized/i);
-  if (!provider.callback) throw new Error("The client sent nobody to sign in");
-  await finish(provider.callback);
-}
-
-async function v2Agent(versionNegotiation?: v2.ClientOptions["versionNegotiation"]): Promise<Agent> {
-  const provider = new Provider();
-  const url = new URL("/mcp", endpoint.url);
-  const connect = async () => {
-    const client = new v2.Client(
-      { name: "official-2", version: "1.0.0" },
-      versionNegotiation ? { versionNegotiation } : {},
-    );
-    const transport = new v2.StreamableHTTPClientTransport(url, { authProvider: provider });
-    return { client, transport, connected: () => client.connect(transport) };
-  };
-  const first = await connect();
-  await signIn(first.connected, (c) => first.transport.finishAuth(c.searchParams), provider);
-  const { client, connected } = await connect();
-  await connected();
-  return {
-    tools: async () => (await client.listTools()).tools.map((tool) => tool.name),
-    call: async (name, input) => (await client.callTool({ name, arguments: input })) as ToolAnswer,
-    close: () => client.close(),
-  };
-}
-
-async function v1Agent(): Promise<Agent> {
-  const provider = new Provider();
-  const url = new URL("/mcp", endpoint.url);
-  const connect = () => {
-    const client = new V1Client({ name: "official-1", version: "1.0.0" });
-    const transport = new V1Transport(url, { authProvider: provider });
-    return { client, transport, connected: () => client.connect(transport as never) };
-  };
-  const first = connect();
-  await signIn(
-    first.connected,
-    (c) => first.transport.finishAuth(c.searchParams.get("code") ?? ""),
-    provider,
-  );
-  const { client, connected } = connect();
-  await connected();
-  return {
-    tools: async () => (await client.listTools()).tools.map((tool) => tool.name),
-    call: async (name, input) => (await client.callTool({ name, arguments: input })) as ToolAnswer,
-    close: () => client.close(),
-  };
-}
-
-describe.each<[string, () => Promise<Agent>]>([
-  ["@modelcontextprotocol/client 2.4, legacy", () => v2Agent()],
-  ["@modelcontextprotocol/client 2.4, auto", () => v2Agent({ mode: "auto" })],
-  ["@modelcontextprotocol/client 2.4, pinned to 2026-07-28", () => v2Agent({ mode: { pin: "2026-07-28" } })],
-  ["@modelcontextprotocol/sdk 1.x", () => v1Agent()],
-])("%s", (_, connect) => {
+describe.each(OFFICIAL_CLIENTS)("%s", (_, connect) => {
   let agent: Agent;
   beforeAll(async () => {
-    agent = await connect();
+    agent = await connect(door());
   });
   afterAll(() => agent.close());
 

@@ -5,9 +5,10 @@ export type Html = ReturnType<typeof html>;
 
 /** Fills a code's field from the link's fragment, which browsers do not send to any server. */
 export const CODE_SCRIPT = `
-const code = decodeURIComponent(location.hash.slice(1));
-const field = document.getElementById("code");
-if (code && field) {
+function takeCode() {
+  const code = decodeURIComponent(location.hash.slice(1));
+  const field = document.getElementById("code");
+  if (!code || !field) return;
   history.replaceState(null, "", location.pathname + location.search);
   field.value = code;
   const button = document.getElementById("use-code");
@@ -16,6 +17,9 @@ if (code && field) {
   button.classList.add("primary");
   button.focus();
 }
+takeCode();
+// A link that is opened where this page is already.
+addEventListener("hashchange", takeCode);
 `;
 
 /** Runs the passkey forms: fetches the challenge, asks the browser, and sends the answer as an ordinary form. */

@@ -311,6 +311,7 @@ describe("who may call", () => {
     const world = await newWorld();
     const id = String((await run(world.agent, world.session_id)).structuredContent.command_id);
     await giveAccess(world.project_id, [world.agent], []);
+    await env.DB.prepare("UPDATE devices SET removed_at = 1 WHERE id = ?").bind(world.device_id).run();
     const attempt_id = uuid();
     const calls: [string, object][] = [
       ["/sync", await pass(world.project_id, world.sessions)],
@@ -323,6 +324,17 @@ describe("who may call", () => {
         status: 403,
         error: "device_removed",
       });
+  });
+
+  it("a device that its object was not told of yet is asked to try again, and is known then", async () => {
+    const world = await newWorld();
+    await giveAccess(world.project_id, [world.agent], []);
+    await env.DB.prepare("UPDATE projects SET access_version = 1000000 WHERE id = ?")
+      .bind(world.project_id)
+      .run();
+    const sync = async () => world.device.call("/sync", await pass(world.project_id, world.sessions));
+    expect(await failure(await sync())).toMatchObject({ status: 503, error: "unavailable" });
+    expect((await sync()).status).toBe(200);
   });
 
   it("another account's project, an unknown one and one without lists are answered alike", async () => {

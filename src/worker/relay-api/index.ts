@@ -7,6 +7,7 @@ import { QueueUnavailable } from "../queues.ts";
 import { errorAnswer, RelayError } from "./answers.ts";
 import { complete, control, start } from "./commands.ts";
 import { authenticateDevice } from "./device-token.ts";
+import { isPairedAfterAll } from "./removed-device.ts";
 import { authenticated, type RelayCall, type RelayDeps } from "./request.ts";
 import { sync } from "./sync.ts";
 
@@ -19,7 +20,13 @@ export function createRelayRoutes(deps: RelayDeps): Hono<{ Bindings: Env }> {
     serve: (call: RelayCall) => Promise<object>,
   ): Promise<Response> => {
     const call = await authenticated(request, env, deps);
-    return Response.json(await serve(call), { headers: { "cache-control": "no-store" } });
+    try {
+      return Response.json(await serve(call), { headers: { "cache-control": "no-store" } });
+    } catch (error) {
+      const removed = error instanceof RelayError && error.code === "device_removed";
+      if (removed && (await isPairedAfterAll(env, call.device))) throw new RelayError("unavailable");
+      throw error;
+    }
   };
   app.post(`${RELAY_PATH}/sync`, ({ req, env }) => answer(req.raw, env, (call) => sync(call, req.raw)));
   app.post(`${RELAY_PATH}/commands/:id/start`, ({ req, env }) =>

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { Engine } from "../engine/contract.ts";
 import { createEngine } from "../engine/index.ts";
 import { systemClock } from "../relay/system.ts";
@@ -20,6 +21,10 @@ export function engineFor(context: Context): Engine {
       const graph = store.graphs.find(slug);
       return graph && { slug: graph.slug, path: graph.path };
     },
+    // This machine's key and the owner's own settings, wherever the owner granted.
+    offLimits: ["state.db", "state.db-wal", "state.db-shm", "config.json"].map((name) =>
+      resolve(folder, name),
+    ),
     approvals: createApprovalBroker({
       approvals: store.approvals,
       now: systemClock.wall,

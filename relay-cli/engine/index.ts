@@ -73,6 +73,7 @@ export function createEngine(given: Partial<EnginePorts> = {}): Engine {
           work: { t: "describe" },
           stop: limit.signal,
           emit: () => {},
+          progress: () => {},
           started: () => {},
           serve: async () => {
             throw new EngineError("limit", "A Graph can do nothing while only its meta is read.");

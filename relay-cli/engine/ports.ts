@@ -48,6 +48,8 @@ export interface EnginePorts {
   settings(graph: GraphRef): Promise<Partial<GraphSettings>>;
   /** The models and MCP servers that the owner configured. Read at the start of each run. */
   config(): Promise<EngineConfig>;
+  /** Absolute paths of files and folders that no Graph reaches, granted or not, such as the owner's own settings. */
+  offLimits: readonly string[];
   /** Another of the owner's Graphs, for `graph(slug)`. */
   findGraph(slug: string): Promise<GraphRef | undefined>;
   /** Asks the owner. The default refuses, as there is nobody to ask. */
@@ -78,6 +80,7 @@ export const systemPorts: EnginePorts = {
   env: process.env,
   settings: async () => ({}),
   config: async () => EMPTY_CONFIG,
+  offLimits: [],
   findGraph: async () => undefined,
   approvals: { ask: async () => ({ answer: "refused", by: "nobody to ask" }) },
 };

@@ -1,7 +1,7 @@
 import { extname } from "node:path";
 import type { Duplex, Readable } from "node:stream";
 import type { EngineEvent, GraphRef, Json, RunOutcome } from "./contract.ts";
-import { cutText, describeThrown } from "./error-text.ts";
+import { describeThrown } from "./error-text.ts";
 import { EngineError } from "./errors.ts";
 import { ENGINE_LIMITS } from "./limits.ts";
 import { conclude, isUnplacedSyntaxError, placeSyntaxError } from "./outcome.ts";
@@ -26,6 +26,8 @@ export interface Job {
   /** Given when the run is to stop. */
   stop: AbortSignal;
   emit(event: EngineEvent): void;
+  /** What the Graph says of how far it is. */
+  progress(said: { message?: string; percent?: number }): void;
   /** The process is there. */
   started(): void;
   /** Does what the Graph asks for. What it throws is thrown in the Graph. `signal` is given at the process's end. */
@@ -112,7 +114,7 @@ export async function runJob(ports: EnginePorts, guard: Guard, job: Job): Promis
       const { path, work } = job;
       send(work.t === "run" ? { t: "run", path, args: JSON.stringify(work.args) } : { t: "describe", path });
     } else if (m.t === "log") log.line(m.line);
-    else if (m.t === "progress") emitProgress(job.emit, m);
+    else if (m.t === "progress") job.progress(m);
     else if (m.t === "described") meta = m.meta;
     else if (m.t === "call" && done === undefined) {
       const answered = answer(m.id, m).finally(() => calls.delete(answered));
@@ -196,24 +198,5 @@ function drained(ports: EnginePorts, stream: Duplex | Readable | null | undefine
     };
     stream.once("end", finish);
     stream.once("close", finish);
-  });
-}
-
-function emitProgress(emit: Job["emit"], m: Extract<FromHost, { t: "progress" }>): void {
-  const { message, percent } = m;
-  emit({
-    type: "progress",
-    progress: {
-      state: "running",
-      ...(message === undefined
-        ? {}
-        : {
-            message: cutText(
-              message.replace(/\p{Cc}/gu, " ").toWellFormed(),
-              ENGINE_LIMITS.progressCharacters,
-            ),
-          }),
-      ...(percent === undefined ? {} : { percent: Math.min(100, Math.max(0, percent)) }),
-    },
   });
 }

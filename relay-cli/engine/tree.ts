@@ -4,7 +4,6 @@ import { type ApprovalDesk, createApprovalDesk } from "./approvals.ts";
 import { type Budget, createBudget } from "./budget.ts";
 import type { EngineConfig } from "./config.ts";
 import type { EngineEvent, GraphRef, Json, RunRequest } from "./contract.ts";
-import { cutText } from "./error-text.ts";
 import { EngineError } from "./errors.ts";
 import { ENGINE_LIMITS } from "./limits.ts";
 import { createMcpServers, type McpServers } from "./mcp/servers.ts";
@@ -12,6 +11,7 @@ import type { EnginePorts } from "./ports.ts";
 import type { Guard } from "./process/guard.ts";
 import type { HostCall } from "./process/messages.ts";
 import { type JobEnd, locateGraph, runJob } from "./run.ts";
+import { createRunProgress, type RunProgress } from "./run-progress.ts";
 import { type GraphSettings, settingsOf } from "./settings.ts";
 import { approvalSetting, findTool, findTools, inputSchema } from "./tools/tool-box.ts";
 import { type ToolSession, useTool } from "./tools/use-tool.ts";
@@ -25,6 +25,7 @@ interface Tree {
   config: EngineConfig;
   stop: AbortSignal;
   desk: ApprovalDesk;
+  progress: RunProgress;
   mcp: McpServers;
   agents: number;
   subGraphs: number;
@@ -59,6 +60,7 @@ export async function runTree(
   const settings = await settingsOf(ports, graph);
   const config = await ports.config();
   const mcp = createMcpServers(ports, guard, config.mcp_servers);
+  const progress = createRunProgress(ports.clock, emit);
   const tree: Tree = {
     ports,
     guard,
@@ -66,7 +68,8 @@ export async function runTree(
     run_id: run.run_id,
     config,
     stop: run.stop,
-    desk: createApprovalDesk(ports.approvals, ports.clock, (what) => emit(waiting(what))),
+    desk: createApprovalDesk(ports.approvals, ports.clock, progress.waiting),
+    progress,
     mcp,
     agents: 0,
     subGraphs: 0,
@@ -83,23 +86,13 @@ export async function runTree(
     );
     return { ...end, total_tokens: budget.tokens(), reported_cost: budget.cost() };
   } finally {
+    progress.end();
     await mcp.close();
   }
 }
 
 const lower = (a: number | null, b: number | undefined): number | null =>
   b === undefined ? a : a === null ? b : Math.min(a, b);
-
-const waiting = (what: string | undefined): EngineEvent => ({
-  type: "progress",
-  progress:
-    what === undefined
-      ? { state: "running" }
-      : {
-          state: "awaiting_approval",
-          message: cutText(what.replace(/\p{Cc}/gu, " ").toWellFormed(), ENGINE_LIMITS.progressCharacters),
-        },
-});
 
 function runNode(
   tree: Tree,
@@ -115,6 +108,8 @@ function runNode(
     work: { t: "run", args },
     stop,
     emit: node.emit,
+    // Of the first Graph alone: those it calls are its own affair.
+    progress: node.above.length === 0 ? tree.progress.graph : () => {},
     started,
     serve: (call, signal) => serve(tree, node, call, AbortSignal.any([signal, stop])),
   });
@@ -224,7 +219,7 @@ async function callGraph(
   try {
     const budget = node.budget.part(settings.token_ceiling, slug);
     const emit = (event: EngineEvent): void => {
-      if (event.type === "fleet_started" || event.type === "progress") return;
+      if (event.type === "fleet_started" || event.type === "progress") return; // neither is a sub-Graph's to say
       node.emit({ ...event, graph: event.graph ?? slug });
     };
     const end = await runNode(tree, { graph, path, settings, budget, above, emit }, args, signal, () => {});

@@ -1,7 +1,10 @@
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
 import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 const server = await startModelServer();
 const config = engineConfig.parse({
@@ -206,7 +209,7 @@ describe("agent()", () => {
   });
 
   test("a stopped run stops its agents", async () => {
-    server.answer = () => ({ text: "too late", afterMilliseconds: 3_000 });
+    server.answer = () => ({ text: "too late", afterMilliseconds: 60_000 });
     shop.graph("slow", "return api.agent('x');");
     let run_id = "";
     const began = performance.now();
@@ -221,7 +224,7 @@ describe("agent()", () => {
       },
     );
     expect(outcome.status).toBe("cancelled");
-    expect(performance.now() - began).toBeLessThan(2_500);
+    expect(performance.now() - began).toBeLessThan(30_000);
     expect(events).toContainEqual(
       expect.objectContaining({ type: "agent_finished", error: expect.stringMatching(/stop/) }),
     );

@@ -1,10 +1,13 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { EXIT_CODES } from "../../relay-cli/exit-codes.ts";
 import { Cli } from "../relay/support/cli.ts";
 import { openTerminal, type PseudoTerminal } from "./support/pseudo-terminal.ts";
 import { eventually } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 let cli: Cli;
 let data: string;

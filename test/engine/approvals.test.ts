@@ -1,10 +1,13 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import type { ApprovalDecision, ApprovalRequest } from "../../relay-cli/engine/approvals.ts";
 import { engineConfig, systemPorts } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
 import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 const model = await startModelServer();
 const config = engineConfig.parse({

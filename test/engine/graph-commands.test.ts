@@ -1,11 +1,14 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { EXIT_CODES } from "../../relay-cli/exit-codes.ts";
 import { Cli, MAIN } from "../relay/support/cli.ts";
 import { startModelServer } from "./support/model-server.ts";
 import { openTerminal } from "./support/pseudo-terminal.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 let cli: Cli;
 let folder: string;

@@ -4,11 +4,14 @@ import type { AddressInfo } from "node:net";
 import { resolve } from "node:path";
 import { Readable } from "node:stream";
 import { createMcpHandler, McpServer } from "@modelcontextprotocol/server";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import * as z from "zod";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
 import { checkLeftovers, eventually, openWorkshop, processesWith } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 const SERVER = resolve(import.meta.dirname, "support/mcp-server.mjs");
 /** How the configuration names an environment variable. */

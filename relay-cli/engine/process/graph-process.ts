@@ -27,7 +27,7 @@ export function spawnGraph(
   const flags = [
     `--max-old-space-size=${settings.memory_megabytes}`,
     "--disable-warning=ExperimentalWarning",
-    ...(settings.trusted ? [] : permissionFlags(path)),
+    ...(settings.trusted ? [] : permissionFlags(path, ports.offLimits)),
   ];
   return spawnGroup(ports, guard, process.execPath, [...flags, HOST], {
     cwd: dirname(path),
@@ -39,17 +39,17 @@ export function spawnGraph(
 /**
  * Node's permission model: no processes, workers, add-ons or writing, and reading only of the Graph's own folder,
  * the packages it can import and the host program. A folder that holds more than a Graph (the home
- * folder, the temporary one, a root) is not opened for it, only the file.
+ * folder, the temporary one, a root, one with something off limits in it) is not opened for it, only the file.
  */
-function permissionFlags(path: string): string[] {
+function permissionFlags(path: string, offLimits: readonly string[]): string[] {
   if (!process.allowedNodeEnvironmentFlags.has("--permission")) return [];
   const folder = dirname(path);
-  const readable = [isBroad(folder) ? path : folder, ...HOST_FILES, ...packageFolders(folder)];
+  const readable = [isBroad(folder, offLimits) ? path : folder, ...HOST_FILES, ...packageFolders(folder)];
   return ["--permission", ...readable.map((p) => `--allow-fs-read=${p}`)];
 }
 
-const isBroad = (folder: string): boolean =>
-  [homedir(), tmpdir()].some((broad) => broad === folder || broad.startsWith(folder + sep)) ||
+const isBroad = (folder: string, offLimits: readonly string[]): boolean =>
+  [homedir(), tmpdir(), ...offLimits].some((broad) => broad === folder || broad.startsWith(folder + sep)) ||
   parse(folder).root === folder;
 
 /** The `node_modules` folders that an import in `folder` looks into. */

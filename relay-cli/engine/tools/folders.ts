@@ -2,8 +2,11 @@ import { constants } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { EngineError } from "../errors.ts";
-import type { EngineFs } from "../ports.ts";
+import type { EngineFs, EnginePorts } from "../ports.ts";
 import type { FolderGrant } from "../settings.ts";
+
+/** What looking up paths needs. */
+export type FolderPorts = Pick<EnginePorts, "fs" | "offLimits">;
 
 /** A place inside of a granted folder. Both paths are real: no symlink and no `..` is left in them. */
 export interface GrantedPath {
@@ -19,7 +22,7 @@ const inside = (folder: string, path: string): boolean =>
  * up in the first granted folder. Every refusal reads the same whether or not something is there.
  */
 export async function resolveGranted(
-  fs: EngineFs,
+  { fs, offLimits }: FolderPorts,
   folders: readonly FolderGrant[],
   wanted: string,
 ): Promise<GrantedPath> {
@@ -39,7 +42,7 @@ export async function resolveGranted(
   try {
     const real = await fs.realpath(asked);
     const root = roots.find((r) => inside(r, real));
-    if (root === undefined) throw refused;
+    if (root === undefined || (await isOffLimits({ fs, offLimits }, real))) throw refused;
     return { path: real, folder: root };
   } catch (error) {
     if (error === refused) throw error;
@@ -47,6 +50,12 @@ export async function resolveGranted(
     const above = await realAncestor(fs, asked);
     throw roots.some((r) => inside(r, above)) ? notThere(wanted, error) : refused;
   }
+}
+
+/** Whether a real path is, or is inside of, what no Graph may reach. */
+async function isOffLimits({ fs, offLimits }: FolderPorts, path: string): Promise<boolean> {
+  const closed = await Promise.all(offLimits.map((p) => fs.realpath(p).catch(() => p)));
+  return closed.some((p) => inside(p, path));
 }
 
 /** The real path of the nearest folder above `path` that is there. */
@@ -62,18 +71,21 @@ async function realAncestor(fs: EngineFs, path: string): Promise<string> {
 
 /** As `resolveGranted`, for a file that need not exist yet, in a folder that does, granted for writing. */
 export async function resolveForWriting(
-  fs: EngineFs,
+  ports: FolderPorts,
   folders: readonly FolderGrant[],
   wanted: string,
 ): Promise<GrantedPath> {
   const writable = folders.filter((f) => f.write);
   if (writable.length === 0)
     throw new EngineError("path_not_granted", `No folder is granted to this Graph for writing.`);
-  const parent = await resolveGranted(fs, writable, join(wanted, ".."));
+  const parent = await resolveGranted(ports, writable, join(wanted, ".."));
   const name = relative(join(wanted, ".."), wanted);
   if (name === "" || name === ".." || name.includes(sep))
     throw new EngineError("invalid_input", `${show(wanted)} names no file.`);
-  return { path: join(parent.path, name), folder: parent.folder };
+  const path = join(parent.path, name);
+  if (await isOffLimits(ports, path))
+    throw new EngineError("path_not_granted", `${show(wanted)} is not in a folder granted to this Graph.`);
+  return { path, folder: parent.folder };
 }
 
 async function realRoots(fs: EngineFs, folders: readonly FolderGrant[]): Promise<string[]> {

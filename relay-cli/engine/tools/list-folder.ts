@@ -33,7 +33,7 @@ export const listFolderTool: Tool<z.infer<typeof input>> = {
   input,
   defaultApproval: "allow",
   async prepare(asked, { ports, settings, signal }) {
-    const { path } = await resolveGranted(ports.fs, settings.folders, asked.path);
+    const { path } = await resolveGranted(ports, settings.folders, asked.path);
     return {
       request: `list ${path}${asked.recursive ? " and all below" : ""}`,
       run: () => list(ports.fs, path, asked, signal),

@@ -20,7 +20,7 @@ export const readFileTool: Tool<z.infer<typeof input>> = {
   input,
   defaultApproval: "allow",
   async prepare({ path, offset, max_bytes, encoding }, { ports, settings }) {
-    const granted = await resolveGranted(ports.fs, settings.folders, path);
+    const granted = await resolveGranted(ports, settings.folders, path);
     return {
       request: `read ${granted.path}`,
       async run() {

@@ -27,7 +27,7 @@ export const shellTool: Tool<z.infer<typeof input>> = {
   async prepare({ command, folder, timeout_seconds }, { ports, guard, settings, signal }) {
     if (command.includes("\0"))
       throw new EngineError("invalid_input", "A command cannot hold a NUL character.");
-    const { path: cwd } = await resolveGranted(ports.fs, settings.folders, folder);
+    const { path: cwd } = await resolveGranted(ports, settings.folders, folder);
     const [shell, flag] = process.platform === "win32" ? ["cmd.exe", "/c"] : ["/bin/sh", "-c"];
     return {
       request: `in ${cwd}: ${command}`,

@@ -26,14 +26,14 @@ export const writeFileTool: Tool<z.infer<typeof input>> = {
   input,
   defaultApproval: "ask",
   async prepare({ path, text, append }, { ports, settings }) {
-    const target = await resolveForWriting(ports.fs, settings.folders, path);
+    const target = await resolveForWriting(ports, settings.folders, path);
     const before = await existing(ports, target);
     const verb = append ? "append to" : before === undefined ? "create" : `replace (now ${before} bytes)`;
     return {
       request: `${verb} ${target.path}, ${Buffer.byteLength(text)} bytes:\n${text}`,
       async run() {
         // The folder may have been moved away while the owner thought.
-        const again = await resolveForWriting(ports.fs, settings.folders, path);
+        const again = await resolveForWriting(ports, settings.folders, path);
         if (again.path !== target.path)
           throw new EngineError(
             "path_not_granted",

@@ -98,7 +98,7 @@ export const shortGrace = (milliseconds: number): EnginePorts["clock"] => ({
 });
 
 /** Waits until `condition` holds; fails the test if it does not within `ms`. */
-export async function eventually(condition: () => boolean, what: string, ms = 5_000): Promise<void> {
+export async function eventually(condition: () => boolean, what: string, ms = 20_000): Promise<void> {
   const until = performance.now() + ms;
   while (!condition()) {
     if (performance.now() > until) throw new Error(`did not happen in ${ms} ms: ${what}`);

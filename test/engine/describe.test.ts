@@ -12,7 +12,7 @@ const graph = (slug: string, source: string, extension?: string) => ({
   slug,
   path: shop.graph(slug, source, extension),
 });
-const TYPED = { slug: "typed", path: join(import.meta.dirname, "support/with-zod.graph.ts") };
+const TYPED = { slug: "typed", path: join(import.meta.dirname, "support/with-zod.graph.mts") };
 const run = async (ref: typeof TYPED, args: object) =>
   shop.engine.run({
     execution_id: crypto.randomUUID(),

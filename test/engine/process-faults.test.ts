@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test, vi } from "vitest";
+import { systemPorts } from "../../relay-cli/engine/index.ts";
 import { ENGINE_LIMITS } from "../../relay-cli/engine/limits.ts";
 import { checkLeftovers, openWorkshop, processesWith, shortGrace } from "./support/workshop.ts";
 
@@ -270,4 +271,29 @@ describe("a run that is told to stop", () => {
     expect(shop.engine.fleetCancelRun(crypto.randomUUID())).toBe(false);
     expect(shop.engine.fleetCancelRun("__proto__")).toBe(false);
   });
+});
+
+test("where a child cannot be given a group of its own, a stop ends it and not its caller", async () => {
+  const { processes } = systemPorts;
+  const sameGroup = openWorkshop(
+    {},
+    {
+      clock: shortGrace(GRACE),
+      processes: { ...processes, spawn: (c, a, o) => processes.spawn(c, a, { ...o, detached: false }) },
+    },
+  );
+  sameGroup.graph("stuck", "api.log('ready'); await new Promise((r) => setTimeout(r, 1e6));");
+  let run_id = "";
+  const { outcome } = await sameGroup.run(
+    "stuck",
+    {},
+    {
+      onEvent(event) {
+        if (event.type === "fleet_started") ({ run_id } = event);
+        if (event.type === "log") sameGroup.engine.fleetCancelRun(run_id);
+      },
+    },
+  );
+  sameGroup.close();
+  expect(outcome.status).toBe("cancelled");
 });

@@ -55,14 +55,18 @@ export function spawnGroup(
     });
     child.once("exit", (code, signal) => resolve({ code, signal }));
   });
-  /** False if nobody is there to hear it. Never signals the caller's own group: `pid` is the leader of another. */
+  /**
+   * False if nobody is there to hear it. Never signals the caller's own group: `pid` is the leader of another, or, where
+   * the child could not be given one, there is no group of that number and the child alone is told.
+   */
   const signal = (name: NodeJS.Signals | 0): boolean => {
     if (pid === undefined || pid <= 1) return false;
     try {
       processes.kill(process.platform === "win32" ? pid : -pid, name);
       return true;
     } catch {
-      return false;
+      const isThere = child.exitCode === null && child.signalCode === null;
+      return isThere && child.kill(name);
     }
   };
   const killOne = (stray: number): void => {

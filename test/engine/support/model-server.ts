@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /** What a request to the model held. */
-export interface ModelRequest {
+interface ModelRequest {
   model: string;
   messages: { role: string; content: unknown; tool_call_id?: string; tool_calls?: unknown }[];
   tools?: { function: { name: string; parameters: unknown } }[];
@@ -12,7 +12,7 @@ export interface ModelRequest {
 }
 
 /** What the model says: a text, tool calls, or an HTTP error. */
-export type ModelAnswer =
+type ModelAnswer =
   | {
       text: string;
       usage?: { prompt_tokens: number; completion_tokens: number } | null;

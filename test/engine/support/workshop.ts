@@ -28,7 +28,7 @@ export interface Workshop {
 }
 
 /** A run that ended, and all that happened in it. */
-export interface Run {
+interface Run {
   outcome: RunOutcome;
   events: EngineEvent[];
   /** The parsed result. */

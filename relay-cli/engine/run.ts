@@ -3,6 +3,7 @@ import type { Duplex, Readable } from "node:stream";
 import type { EngineEvent, GraphRef, Json, RunOutcome } from "./contract.ts";
 import { describeThrown } from "./error-text.ts";
 import { EngineError } from "./errors.ts";
+import { isJsonText } from "./json-check.ts";
 import { ENGINE_LIMITS } from "./limits.ts";
 import { conclude, isUnplacedSyntaxError, placeSyntaxError } from "./outcome.ts";
 import type { EnginePorts } from "./ports.ts";
@@ -183,6 +184,10 @@ export async function runJob(ports: EnginePorts, guard: Guard, job: Job): Promis
   await Promise.all(calls);
   for (const close of readers) close();
   log.end();
+  if (resultText !== undefined && !(await isJsonText(resultText, ENGINE_LIMITS.jsonDepth))) {
+    fault ??= "The Graph's process sent a result that is no JSON.";
+    resultText = undefined;
+  }
   const ended = conclude({ job, end, done, resultText, meta, fault, errorTail });
   return isUnplacedSyntaxError(ended) ? placeSyntaxError(ports, guard, job.path, ended) : ended;
 }

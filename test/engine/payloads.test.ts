@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterAll, describe, expect, test, vi } from "vitest";
 import type { Json } from "../../relay-cli/engine/contract.ts";
 import { toJsonText } from "../../relay-cli/engine/host/json-text.ts";
+import { isJsonText } from "../../relay-cli/engine/json-check.ts";
 import { createFrameDecoder, encodeFrames } from "../../relay-cli/engine/process/channel.ts";
 import { checkLeftovers, openWorkshop } from "./support/workshop.ts";
 
@@ -148,4 +149,81 @@ test("any JSON value's text is what JSON.stringify makes of it", () => {
     }),
     { numRuns: 300 },
   );
+});
+
+describe("a result that the Graph's process forges", () => {
+  const forge = (result: string): string =>
+    `const { writeSync } = await import("node:fs"); writeSync(3, "R." + ${JSON.stringify(result)} + "\\nM.{\\"t\\":\\"done\\",\\"ok\\":true}\\n"); await new Promise(() => setTimeout(() => {}, 1e6));`;
+  test("is taken if it is JSON, and a failed run if not", async () => {
+    shop.graph("forged", forge('{"a":[1]}'));
+    expect((await shop.run("forged")).result).toEqual({ a: [1] });
+    for (const text of ["nonsense", '{"a":1', "[1,]", "", "[".repeat(201) + "]".repeat(201)]) {
+      shop.graph("forged", forge(text));
+      expect((await shop.run("forged")).outcome).toMatchObject({
+        status: "failed",
+        error: "The Graph's process sent a result that is no JSON.",
+      });
+    }
+  });
+
+  const parses = (text: string): boolean => {
+    try {
+      JSON.parse(text);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  test("JSON is told from anything else as JSON.parse does it", async () => {
+    const piece = fc.constantFrom(
+      "{",
+      "}",
+      "[",
+      "]",
+      ",",
+      ":",
+      '"',
+      "\\",
+      "\\u",
+      "0",
+      "1",
+      "-",
+      "+",
+      ".",
+      "e",
+      "E",
+      "true",
+      "null",
+      "nul",
+      " ",
+      "\n",
+      "\t",
+      "a",
+      "\u0001",
+      "\ud83d",
+      '"a"',
+      '"a":',
+      "1e5",
+      "00",
+      "é",
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.oneof(
+          fc.array(piece, { maxLength: 8 }).map((p) => p.join("")),
+          fc.json({ maxDepth: 4 }),
+          fc
+            .tuple(fc.json({ maxDepth: 3 }), fc.nat(), piece)
+            .map(
+              ([text, at, p]) =>
+                text.slice(0, at % (text.length + 1)) + p + text.slice(at % (text.length + 1)),
+            ),
+        ),
+        async (text) => {
+          expect(await isJsonText(text, 200)).toBe(parses(text));
+        },
+      ),
+      { numRuns: 3_000 },
+    );
+  });
 });

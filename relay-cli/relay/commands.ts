@@ -66,6 +66,14 @@ export function createCommandTaker(
       log.info(`Did not run ${attempt.slug} (${attempt.command_id}): the server says it is ${status}`);
   }
 
+  /** The start will never be granted. Whoever asked for the run hears of it, unless the server knows of none. */
+  function startRefused(attempt: NewAttempt, { code, text }: Failure): void {
+    if (code !== "command_not_found" && code !== "project_not_found")
+      refuse(attempt, true, "cancelled", `The Graph was never started: ${text}`);
+    else if (store.attempts.drop(attempt.command_id, text))
+      log.warn(`Did not run ${attempt.slug} (${attempt.command_id}): ${text}`);
+  }
+
   /** From `prepared` to a running Graph. A failure leaves it `prepared`, for the next pass. */
   async function start(attempt: Attempt): Promise<Failure | undefined> {
     if (!consented(attempt)) {
@@ -76,8 +84,7 @@ export function createCommandTaker(
     const answer = await api.start(attempt.command_id, attempt.attempt_id);
     if (!answer.ok) {
       if (answer.failure.kind !== "permanent") return answer.failure;
-      store.attempts.drop(attempt.command_id, answer.failure.text);
-      log.warn(`Did not run ${attempt.slug} (${attempt.command_id}): ${answer.failure.text}`);
+      startRefused(attempt, answer.failure);
       return undefined;
     }
     if (!answer.value.go) {

@@ -59,9 +59,10 @@ describe("413 at one call", () => {
     await world.clock.advance(120_000);
     world.engine.runs[0]?.end();
     await world.clock.advance(60_000);
-    // A start that was refused for good is dropped: the command is not this relay's to run.
+    // A start that was refused for good is not asked for again, and whoever waits for the run hears of it.
     expect(world.engine.runs.length).toBe(call === "start" ? 0 : 1);
-    expect(command.status).toBe({ start: "queued", complete: "running" }[call as string] ?? "completed");
+    expect(command.status).toBe({ start: "cancelled", complete: "running" }[call as string] ?? "completed");
+    if (call === "start") expect(command.completion?.error).toContain("never started");
     expect(world.store.outbox.deadLetters()).toHaveLength(call === "complete" ? 1 : 0);
   });
 });

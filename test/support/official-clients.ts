@@ -61,6 +61,10 @@ class Provider {
   saveTokens(tokens: { access_token: string; token_type: string }) {
     this.#tokens = tokens;
   }
+  /** What the client calls when a refresh was refused. */
+  invalidateCredentials() {
+    this.#tokens = undefined;
+  }
   saveCodeVerifier(verifier: string) {
     this.#verifier = verifier;
   }

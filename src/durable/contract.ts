@@ -95,6 +95,8 @@ export type EnqueueAnswer =
   | { ok: false; error: "key_conflict"; run: { command_id: string; status: CommandState } }
   /** The key is claimed here for another `command_id`, whose project has the run: ask `claimKey`, and queue there. */
   | { ok: false; error: "key_claimed"; command_id: string }
+  /** Only finds the run that the key names already; nothing is queued. */
+  repeat_only?: boolean;
   | { ok: false; error: "queue_full"; scope: "agent" | "project"; limit: number }
   /** The agent, or the device, has no access here. */
   | { ok: false; error: "access_removed" };
@@ -103,6 +105,8 @@ export interface ClaimKeyRequest {
   agent_id: string;
   idempotency_key: string;
   graph_session_id: string;
+  /** To `repeat_only`: the key names no run. */
+  | { ok: false; error: "new_key" }
   /** Not compared here: `enqueue` compares it with the run itself, where that is. */
   arguments_json?: string;
   command_id: string;

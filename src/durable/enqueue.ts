@@ -31,9 +31,10 @@ const find = statements((db) => ({
 
 /** Queues one run, or finds the one this key already names (design section 4). */
 export function enqueue(scope: Scope, request: EnqueueRequest): EnqueueAnswer {
-  if (!isAgent(scope, request.agent_id) || !isDevice(scope, request.device_id))
-    return { ok: false, error: "access_removed" };
-  const row = insertCommand(scope, request);
+  if (!isAgent(scope, request.agent_id)) return { ok: false, error: "access_removed" };
+  // A run that the key names already is found all the same: its device may have been removed since.
+  const isPaired = isDevice(scope, request.device_id);
+  const row = isPaired && !request.repeat_only ? insertCommand(scope, request) : undefined;
   if (row) {
     scope.effects.due(row.expires_at);
     scope.effects.wake(row.device_id);
@@ -46,7 +47,10 @@ export function enqueue(scope: Scope, request: EnqueueRequest): EnqueueAnswer {
     return enqueue(scope, request);
   }
   if (earlier) return repeated(scope, request, earlier);
-  return claimed(scope, request) ?? full(scope, request);
+  const claim = claimed(scope, request);
+  if (claim) return claim;
+  if (request.repeat_only) return { ok: false, error: "new_key" };
+  return isPaired ? full(scope, request) : { ok: false, error: "access_removed" };
 }
 
 /** The one guarded write: the key is free here and unclaimed, and neither cap is reached. */

@@ -168,6 +168,25 @@ describe("a retry finds its run, however sharing changed in between", () => {
     expect(answer.text).toContain(String(idOf(first)));
   });
 
+  it("the run went to A, whose keys are kept at B; then the Graph's schema changes", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const first = await world.ask(key, { n: 1 });
+    for (const project of [world.a, world.b])
+      await world.device.sync(project, [
+        { ...world.shared, arguments_schema: { properties: { n: { type: "string" } } } },
+      ]);
+    expect(idOf(await world.ask(key, { n: 1 }))).toBe(idOf(first));
+    const other = uuid();
+    const refused = await world.ask(other, { n: 1 });
+    expect(refused.structuredContent).toMatchObject({ error_code: "invalid_arguments" });
+    // Nothing was kept of it: the key takes other arguments.
+    expect(projectOf(await world.ask(other, { n: "1" }))).toBe(world.a);
+    expect(await queuedIn(world)).toBe(2);
+  });
+
   it("a run in a project that the agent has lost is not started again", async () => {
     const world = await threeProjects();
     await world.share(world.b);

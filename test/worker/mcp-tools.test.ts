@@ -337,6 +337,49 @@ describe("input that does not fit", () => {
     },
   );
 
+  it("arguments that do not fit the Graph's schema queue nothing, and the same key then takes others", async () => {
+    const shared = session({ arguments_schema: { properties: { folder: { type: "string" } } } });
+    const world = await newWorld({ sessions: [shared] });
+    const key = uuid();
+    const bad = await run(world.agent, shared.graph_session_id, { folder: 5 }, key);
+    expect(bad.structuredContent).toMatchObject({ error_code: "invalid_arguments" });
+    expect(bad.text).toContain("arguments/folder");
+    expect((await world.device.sync(world.project_id, [shared])).commands).toEqual([]);
+    const good = await run(world.agent, shared.graph_session_id, { folder: "." }, key);
+    expect(good.structuredContent).toMatchObject({ status: "queued" });
+  });
+
+  it("a retry gets its ticket though the Graph's schema has changed since", async () => {
+    const before = session({ arguments_schema: { properties: { folder: { type: "string" } } } });
+    const world = await newWorld({ sessions: [before] });
+    const key = uuid();
+    const ask = (folder: unknown) => run(world.agent, before.graph_session_id, { folder }, key);
+    const first = await ask(".");
+    await world.device.sync(world.project_id, [
+      { ...before, arguments_schema: { properties: { folder: { type: "array" } } } },
+    ]);
+    expect(idOf(await ask("."))).toBe(idOf(first));
+    expect((await ask("..")).structuredContent).toMatchObject({
+      error_code: "key_conflict",
+      command_id: idOf(first),
+    });
+    const fresh = await run(world.agent, before.graph_session_id, { folder: "." });
+    expect(fresh.structuredContent).toMatchObject({ error_code: "invalid_arguments" });
+  });
+
+  it("a retry gets its ticket though the session's device was removed since", async () => {
+    const world = await newWorld();
+    const key = uuid();
+    const first = await run(world.agent, world.session_id, {}, key);
+    await env.DB.prepare("UPDATE devices SET removed_at = 1 WHERE id = ?").bind(world.device_id).run();
+    await giveAccess(world.project_id, [world.agent], []);
+    const again = await run(world.agent, world.session_id, {}, key);
+    expect(again.structuredContent).toMatchObject({ command_id: idOf(first), status: "cancelled" });
+    expect((await run(world.agent, world.session_id)).structuredContent).toMatchObject({
+      error_code: "session_not_found",
+    });
+  });
+
   it("a call that does not fit queues nothing and keeps no key", async () => {
     const world = await newWorld();
     const key = uuid();

@@ -105,6 +105,31 @@ describe("the same key, session and arguments", () => {
   );
 });
 
+describe("a call that only looks for a repeat", () => {
+  it("gets the ticket, the conflict, or that the key is new, and queues nothing", async () => {
+    const p = await newProject();
+    const asked = request(p, { repeat_only: true });
+    expect(await p.queue.enqueue(asked)).toEqual({ ok: false, error: "new_key" });
+    expect(await queued(p)).toEqual([]);
+    const first = await again(p, asked, { repeat_only: false });
+    expect(await again(p, asked)).toEqual({ ...first, created: false });
+    expect(await again(p, asked, { arguments_json: "[]" })).toMatchObject({ error: "key_conflict" });
+    expect(await queued(p)).toEqual([runOf(first).command_id]);
+  });
+
+  it("finds the run of a device that was removed", async () => {
+    const p = await newProject();
+    const asked = request(p);
+    await p.queue.enqueue(asked);
+    await p.queue.applyAccess(accessOf(p, { version: 2, devices: [] }));
+    expect(runOf(await again(p, asked))).toMatchObject({
+      command_id: asked.command_id,
+      status: "cancelled",
+    });
+    expect(await p.queue.enqueue(request(p))).toEqual({ ok: false, error: "access_removed" });
+  });
+});
+
 describe("the same key for anything else", () => {
   it("is an error that names the earlier run and its state, and queues nothing", async () => {
     const p = await newProject();

@@ -50,8 +50,8 @@ export async function enqueueOnce(
   const home = homeOf(places);
   if (home === undefined) return { ok: false, error: "not_shared" };
   const target = targetOf(places);
-  if (home === target) {
-    const answer = await enqueueAt(target, newCommandId(target.project_id, context.random), ask, context);
+  if (home === target || ask.repeat_only) {
+    const answer = await enqueueAt(home, newCommandId(home.project_id, context.random), ask, context);
     if (answer.ok || answer.error !== "key_claimed") return answer;
   }
   return new Claims(places, home, target, ask, context).settle();
@@ -134,7 +134,8 @@ class Claims {
   /** Queues the run under its claimed id, or finds it queued; its own project compares the arguments. */
   private async queue(place: SessionPlace, commandId: string): Promise<Placement> {
     const answer = await enqueueAt(place, commandId, this.ask, this.context);
-    if (!answer.ok && answer.error === "queue_full") await this.release(commandId);
+    if (!answer.ok && (answer.error === "queue_full" || answer.error === "new_key"))
+      await this.release(commandId);
     if (!answer.ok && answer.error === "key_claimed")
       return { ok: false, error: "out_of_reach", command_id: answer.command_id };
     return answer;

@@ -19,15 +19,8 @@ export async function runGraphSession(input: RunInput, context: ToolContext): Pr
       `arguments: must be at most ${LIMITS.argumentsCharacters} characters of JSON (got ${argumentsJson.length}). Put large data where the desktop can read it and pass its place.`,
     );
   const places = await findSessionPlaces(context.db, context.auth.agent_id, input.graph_session_id);
-  const target = targetOf(places);
-  if (target?.arguments_schema) {
-    const misfits = findMisfits(target.arguments_schema, input.arguments ?? {});
-    if (misfits.length > 0)
-      return toolError(
-        "invalid_arguments",
-        `The arguments do not fit the Graph's arguments_schema: ${misfits.join("; ")}. Nothing was queued; correct them and call again.`,
-      );
-  }
+  const schema = targetOf(places)?.arguments_schema;
+  const misfits = schema ? findMisfits(schema, input.arguments ?? {}) : [];
   const placement = await enqueueOnce(
     places,
     {
@@ -35,13 +28,20 @@ export async function runGraphSession(input: RunInput, context: ToolContext): Pr
       graph_session_id: input.graph_session_id,
       arguments_json: argumentsJson,
       idempotency_key: input.idempotency_key,
+      // The schema may have changed since the key's run was queued: a retry gets its ticket all the same.
+      ...(misfits.length > 0 ? { repeat_only: true } : {}),
     },
     context,
   );
+  if (!placement.ok && placement.error === "new_key")
+    return toolError(
+      "invalid_arguments",
+      `The arguments do not fit the Graph's arguments_schema: ${misfits.join("; ")}. Nothing was queued; correct them and call again.`,
+    );
   return ticket(placement);
 }
 
-function ticket(answer: Placement): CallToolResult {
+function ticket(answer: Exclude<Placement, { error: "new_key" }>): CallToolResult {
   if (answer.ok) {
     const output = runOutput(answer.run);
     return toolResult(output, runText(output));

@@ -58,7 +58,15 @@ export interface ProjectQueueApi {
     request: { device_id: string; command_id: string } & ControlRequest,
   ): Promise<Answer<ControlResponse>>;
   complete(request: CompleteCall): Promise<Answer<CompleteResponse>>;
+  /** Upgrades `wakeRequest` to the device's wake socket (status 101); otherwise the JSON of a `DeviceRefusal`. */
+  fetch(request: Request): Promise<Response>;
 }
+
+/** The request that opens a device's wake socket at the object, whoever sent the one at the Worker. */
+export const wakeRequest = (device_id: string): Request =>
+  new Request(`https://project-queue/wake?${new URLSearchParams({ device_id })}`, {
+    headers: { upgrade: "websocket" },
+  });
 
 /** Why a device's call was not served: it is not on the object's list, the project is unknown, or the command is not this device's. */
 export interface DeviceRefusal {
@@ -87,6 +95,8 @@ export interface EnqueueRequest {
   /** Canonical JSON, at most `LIMITS.argumentsCharacters`. */
   arguments_json: string;
   idempotency_key: string;
+  /** Only finds the run that the key names already; nothing is queued. */
+  repeat_only?: boolean;
 }
 
 export type EnqueueAnswer =
@@ -95,8 +105,8 @@ export type EnqueueAnswer =
   | { ok: false; error: "key_conflict"; run: { command_id: string; status: CommandState } }
   /** The key is claimed here for another `command_id`, whose project has the run: ask `claimKey`, and queue there. */
   | { ok: false; error: "key_claimed"; command_id: string }
-  /** Only finds the run that the key names already; nothing is queued. */
-  repeat_only?: boolean;
+  /** To `repeat_only`: the key names no run. */
+  | { ok: false; error: "new_key" }
   | { ok: false; error: "queue_full"; scope: "agent" | "project"; limit: number }
   /** The agent, or the device, has no access here. */
   | { ok: false; error: "access_removed" };
@@ -105,8 +115,6 @@ export interface ClaimKeyRequest {
   agent_id: string;
   idempotency_key: string;
   graph_session_id: string;
-  /** To `repeat_only`: the key names no run. */
-  | { ok: false; error: "new_key" }
   /** Not compared here: `enqueue` compares it with the run itself, where that is. */
   arguments_json?: string;
   command_id: string;

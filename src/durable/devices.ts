@@ -29,8 +29,15 @@ export function noteSign(scope: Scope, device_id: string): boolean {
   return listed !== undefined;
 }
 
+/** A device opens its wake socket, which is a sign of it. Writes nothing. */
+export function connect(scope: Scope, { device_id }: { device_id: string }): { ok: true } | DeviceRefusal {
+  if (!isDevice(scope, device_id)) return refusal("device_removed");
+  scope.presences.note(device_id, scope.now);
+  return { ok: true };
+}
+
 /** Whether the device is on the object's list. */
-export const isDevice = (scope: Scope, device_id: string): boolean =>
+export const isDevice = (scope: Pick<Scope, "db">, device_id: string): boolean =>
   to(scope).find.get({ device_id }) !== undefined;
 
 export const refusal = (error: DeviceRefusal["error"]): DeviceRefusal => ({ ok: false, error });

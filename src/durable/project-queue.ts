@@ -8,8 +8,9 @@ import bundle from "./migrations/migrations.js";
 import { Queue } from "./queue.ts";
 import { waitsNoMore } from "./view.ts";
 import { Waiters } from "./waiters.ts";
+import { WakeSockets } from "./wake-sockets.ts";
 
-type Request<K extends keyof ProjectQueueApi> = Parameters<ProjectQueueApi[K]>[0];
+type RequestOf<K extends keyof ProjectQueueApi> = Parameters<ProjectQueueApi[K]>[0];
 
 const UNKNOWN: DeviceRefusal = { ok: false, error: "project_not_found" };
 const NO_ACCESS = { ok: false, error: "access_removed" } as const;
@@ -28,8 +29,11 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
     return () => clearTimeout(timer);
   });
 
+  readonly #sockets: WakeSockets;
+
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
+    this.#sockets = new WakeSockets(ctx);
     if (!isSetUp(ctx.storage)) return;
     migrate(ctx.storage, bundle);
     const queue = this.#newQueue();
@@ -42,7 +46,11 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
   }
 
   async applyAccess(access: ProjectAccess): Promise<void> {
-    if (this.#queue) return this.#queue.applyAccess(access);
+    if (this.#queue) {
+      this.#queue.applyAccess(access);
+      this.#sockets.closeRemoved((device_id) => this.#queue?.isListed(device_id) === true);
+      return;
+    }
     const queue = this.#newQueue();
     this.ctx.storage.transactionSync(() => {
       migrate(this.ctx.storage, bundle);
@@ -55,22 +63,23 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
     this.#queue = undefined;
     this.#alarmAt = null;
     this.#waiters.wakeAll();
+    this.#sockets.closeAll();
     await this.ctx.storage.deleteAll();
   }
 
-  async enqueue(request: Request<"enqueue">) {
+  async enqueue(request: RequestOf<"enqueue">) {
     return this.#queue?.enqueue(request) ?? NO_ACCESS;
   }
 
-  async claimKey(request: Request<"claimKey">) {
+  async claimKey(request: RequestOf<"claimKey">) {
     return this.#queue?.claimKey(request) ?? NO_ACCESS;
   }
 
-  async releaseKey(request: Request<"releaseKey">): Promise<void> {
+  async releaseKey(request: RequestOf<"releaseKey">): Promise<void> {
     this.#queue?.releaseKey(request);
   }
 
-  async getRun({ wait_ms, ...request }: Request<"getRun">) {
+  async getRun({ wait_ms, ...request }: RequestOf<"getRun">) {
     const run = this.#queue?.getRun(request);
     const wait = Math.min(wait_ms, LIMITS.waitSecondsMax * 1000);
     if (!run || waitsNoMore(run) || !(wait > 0)) return run;
@@ -78,40 +87,55 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
     return this.#queue?.getRun(request);
   }
 
-  async cancel(request: Request<"cancel">) {
+  async cancel(request: RequestOf<"cancel">) {
     return this.#queue?.cancel(request);
   }
 
-  async presence(request: Request<"presence">) {
+  async presence(request: RequestOf<"presence">) {
     return this.#queue?.presence(request);
   }
 
-  async listRuns(request: Request<"listRuns">) {
+  async listRuns(request: RequestOf<"listRuns">) {
     return this.#queue?.listRuns(request) ?? [];
   }
 
-  async sync(request: Request<"sync">) {
+  async sync(request: RequestOf<"sync">) {
     return this.#queue?.sync(request) ?? UNKNOWN;
   }
 
-  async beginSet(request: Request<"beginSet">) {
+  async beginSet(request: RequestOf<"beginSet">) {
     return this.#queue?.beginSet(request) ?? UNKNOWN;
   }
 
-  async storeDigest(request: Request<"storeDigest">) {
+  async storeDigest(request: RequestOf<"storeDigest">) {
     return this.#queue?.storeDigest(request) ?? UNKNOWN;
   }
 
-  async start(request: Request<"start">) {
+  async start(request: RequestOf<"start">) {
     return this.#queue?.start(request) ?? UNKNOWN;
   }
 
-  async control(request: Request<"control">) {
+  async control(request: RequestOf<"control">) {
     return this.#queue?.control(request) ?? UNKNOWN;
   }
 
-  async complete(request: Request<"complete">) {
+  async complete(request: RequestOf<"complete">) {
     return this.#queue?.complete(request) ?? UNKNOWN;
+  }
+
+  /** The one call that is no RPC: the upgrade to a wake socket. Only the Worker can make it. */
+  override async fetch(request: Request): Promise<Response> {
+    const device_id = new URL(request.url).searchParams.get("device_id") ?? "";
+    const found = this.#queue?.connect({ device_id }) ?? UNKNOWN;
+    return found.ok ? this.#sockets.accept(device_id) : Response.json(found);
+  }
+
+  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
+    this.#sockets.received(socket, message);
+  }
+
+  override webSocketClose(socket: WebSocket): void {
+    this.#sockets.closed(socket);
   }
 
   override async alarm(): Promise<void> {
@@ -122,12 +146,15 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
   }
 
   #newQueue(): Queue {
-    return new Queue(drizzle(this.ctx.storage), systemClock, {
-      changed: (command_id) => this.#waiters.wake(command_id),
-      // The device's next pass finds it; a socket that saves the device that wait would be told here.
-      wake: () => {},
-      due: (at) => this.#armFor(at),
-    });
+    const host = {
+      changed: (command_id: string) => this.#waiters.wake(command_id),
+      // It leaves the object only once what it tells of is on the disk: the platform holds it back.
+      wake: (device_id: string) => this.#sockets.wake(device_id),
+      due: (at: number) => this.#armFor(at),
+    };
+    return new Queue(drizzle(this.ctx.storage), systemClock, host, (device_id) =>
+      this.#sockets.isOpen(device_id),
+    );
   }
 
   /** Not awaited: the platform holds every answer back until the alarm is stored. */

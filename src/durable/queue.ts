@@ -4,7 +4,8 @@ import { takeLists, takeVersion } from "./access.ts";
 import { cancel, getRun, presence } from "./agent-calls.ts";
 import { claimKey, releaseKey } from "./claims.ts";
 import { complete } from "./complete.ts";
-import type { ProjectAccess, ProjectQueueApi } from "./contract.ts";
+import type { DeviceRefusal, ProjectAccess, ProjectQueueApi } from "./contract.ts";
+import { connect, isDevice } from "./devices.ts";
 import { Effects, type QueueHost } from "./effects.ts";
 import { enqueue } from "./enqueue.ts";
 import { listRuns } from "./owner-view.ts";
@@ -33,11 +34,17 @@ export class Queue {
   readonly #host: QueueHost;
   readonly #presences: Presences;
 
-  constructor(db: Db, clock: Clock, host: QueueHost) {
+  /** `isConnected`: whether a device has its wake socket open, if the host has such sockets. */
+  constructor(
+    db: Db,
+    clock: Clock,
+    host: QueueHost,
+    isConnected: (device_id: string) => boolean = () => false,
+  ) {
     this.#db = db;
     this.#clock = clock;
     this.#host = host;
-    this.#presences = new Presences(clock.now());
+    this.#presences = new Presences(clock.now(), isConnected);
   }
 
   applyAccess(access: ProjectAccess): void {
@@ -61,6 +68,15 @@ export class Queue {
   readonly start: Call<"start"> = (request) => this.#call((scope) => start(scope, request));
   readonly control: Call<"control"> = (request) => this.#call((scope) => control(scope, request));
   readonly complete: Call<"complete"> = (request) => this.#call((scope) => complete(scope, request));
+
+  /** A device opens its wake socket; the socket itself is the host's. */
+  readonly connect = (request: { device_id: string }): { ok: true } | DeviceRefusal =>
+    this.#call((scope) => connect(scope, request));
+
+  /** Whether the device is on the list. */
+  isListed(device_id: string): boolean {
+    return isDevice({ db: this.#db }, device_id);
+  }
 
   /** What the alarm does: what time has done, and one bounded batch of deletions. Arm it again at `nextAlarm`. */
   onAlarm(): void {

@@ -133,6 +133,7 @@ function measure(storage: DurableObjectStorage, p: Project, version: number): Re
   call("`cancel`, ended", () => queue.cancel(one.own));
   call("`presence`, one device", () => queue.presence({ agent_id: p.agent_id }));
   call("`sync`, nothing queued: the pass every 20 s", () => queue.sync(pass));
+  call("a wake socket is opened", () => queue.connect(device));
   call("`beginSet`", () => queue.beginSet(device));
   call("`storeDigest`", () => queue.storeDigest({ ...device, sessions_digest: "", set_version: clock.time }));
   queue.enqueue(two.asked);

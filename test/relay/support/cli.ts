@@ -23,11 +23,14 @@ export class Cli {
   /** Starts the program without a terminal. `stdin` is what it can read there. */
   spawn(
     words: readonly string[],
-    { env = {}, stdin = "" }: { env?: Record<string, string>; stdin?: string } = {},
+    { env = {}, stdin = "", cwd }: { env?: Record<string, string>; stdin?: string; cwd?: string } = {},
   ) {
     const child = spawn(process.execPath, [MAIN, "--state", this.folder, ...words], {
       env: { ...process.env, ...env },
+      cwd,
     });
+    child.stdout.setEncoding("utf8");
+    child.stderr.setEncoding("utf8");
     this.#children.add(child);
     child.stdin.on("error", () => {});
     child.stdin.end(stdin);
@@ -62,7 +65,7 @@ export class Cli {
 
   run(
     words: readonly string[],
-    options: { env?: Record<string, string>; stdin?: string } = {},
+    options: { env?: Record<string, string>; stdin?: string; cwd?: string } = {},
   ): Promise<Ended> {
     return this.spawn(words, options).ended;
   }

@@ -76,13 +76,21 @@ async function patiently<T>(body: () => Promise<T>): Promise<T> {
   }
 }
 
+/** JSON-RPC's code for a failure inside the server. */
+const INTERNAL_ERROR = -32603;
+
 /** Trouble that may pass by itself. A sign-in that is needed, or a request that is wrong, does not. */
-function isPassing(error: unknown): boolean {
+export function isPassing(error: unknown): boolean {
   if (error instanceof BusyService) return true;
   const { status, code, data } = error as { status?: unknown; code?: unknown; data?: { status?: unknown } };
   const http = [status, data?.status, code].find((n) => typeof n === "number" && n >= 400 && n < 600);
   if (typeof http === "number") return http === 429 || http >= 500;
-  return error instanceof TypeError || code === "REQUEST_TIMEOUT" || code === "CONNECTION_CLOSED";
+  return (
+    error instanceof TypeError ||
+    code === INTERNAL_ERROR ||
+    code === "REQUEST_TIMEOUT" ||
+    code === "CONNECTION_CLOSED"
+  );
 }
 
 class BusyService extends Error {}

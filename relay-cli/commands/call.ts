@@ -50,17 +50,37 @@ async function call(
   const serverUrl = endpointOrigin(url);
   const args = await readArguments(terminal, typed);
   const ports = { terminal, calls: store.calls, serverUrl };
-  return asAgent(ports, !options.browser, async (provider) => {
+  const followRun = runFollower(context, serverUrl, session, args);
+  const run = await asAgent(ports, !options.browser, async (provider) => {
     const tools = await openAgentTools(`${serverUrl}/mcp`, provider);
     try {
-      const sessionId = await resolveSession(context, tools, session);
-      const ticket = await ask(context, tools, serverUrl, sessionId, args);
-      terminal.say(`Queued as ${ticket.command_id}. ${ticket.next_step}`);
-      return show(context, await wait(context, tools, ticket), options.json === true);
+      return await followRun(tools);
     } finally {
       await tools.close();
     }
   });
+  return show(context, run, options.json === true);
+}
+
+/**
+ * What asks for the run and waits until it ended. Called again, after a sign-in that ended in the middle, it
+ * goes on with the run it has.
+ */
+export function runFollower(
+  context: Context,
+  serverUrl: string,
+  session: string,
+  args: JsonObject,
+): (tools: AgentTools) => Promise<RunOutput> {
+  let ticket: RunOutput | undefined;
+  return async (tools) => {
+    if (!ticket) {
+      const sessionId = await resolveSession(context, tools, session);
+      ticket = await ask(context, tools, serverUrl, sessionId, args);
+      context.terminal.say(`Queued as ${ticket.command_id}. ${ticket.next_step}`);
+    }
+    return wait(context, tools, ticket);
+  };
 }
 
 /** How long a Graph that this machine has just shared is waited for. */

@@ -1,6 +1,10 @@
 import { createInterface } from "node:readline/promises";
+import { visible } from "./safe-text.ts";
 
-/** Where a command writes: data on stdout, everything else on stderr. */
+/**
+ * Where a command writes: data on stdout, everything else on stderr. Whoever a text is of, it steers no terminal:
+ * lines are shown by `visible`.
+ */
 export interface Terminal {
   /** One line of data. */
   data(line: string): void;
@@ -45,12 +49,14 @@ export function systemTerminal(): Terminal {
   };
 
   return {
-    data: (line) => void stdout.write(`${line}\n`),
+    data: (line) => void stdout.write(`${visible(line)}\n`),
     json: (value) => void stdout.write(`${JSON.stringify(value, null, 2)}\n`),
-    say: (line) =>
-      void stderr.write(
+    say(text) {
+      const line = visible(text);
+      stderr.write(
         question === undefined ? `${eraseFoot()}${line}\n${footText()}` : `\n${line}\n${question}`,
-      ),
+      );
+    },
     interactive: stdin.isTTY === true && stderr.isTTY === true,
     async ask(text, signal) {
       const before = foot;

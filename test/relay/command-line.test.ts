@@ -94,6 +94,26 @@ describe("listings", () => {
     expect(stdout).toContain("name");
     for (const mark of ["\u001b", "\u202e"]) expect(stdout).not.toContain(mark);
   });
+
+  test("nor does any other line, whoever it quotes", async () => {
+    await filled();
+    const evil = "evil\u001b[2J\u009b\u202e";
+    cli.store((store) => {
+      store.projects.setKnown([{ project_id: PROJECT, name: evil }]);
+      const graph = store.graphs.find("graph-1");
+      if (graph) store.graphs.update({ ...graph, name: evil });
+    });
+    for (const words of [
+      ["unshare", "graph-2"],
+      ["graph", "list"],
+      ["share", evil],
+      ["history", "show", evil],
+    ]) {
+      const { stdout, stderr } = await cli.run(words);
+      expect(stdout + stderr).toContain("evil");
+      for (const mark of ["\u001b", "\u009b", "\u202e"]) expect(stdout + stderr).not.toContain(mark);
+    }
+  });
 });
 
 describe("exit codes", () => {

@@ -5,6 +5,7 @@ import { type Database, database } from "./db/client.ts";
 import { projectStands, projectsBehind, projectsOfAccount, recordApplied } from "./db/projects.ts";
 import { agentProjects, agents, devices, projects } from "./db/schema.ts";
 import type { Env } from "./env.ts";
+import { logFailure } from "./log.ts";
 
 const DELIVERIES_PER_SWEEP = 200;
 const DELIVERIES_AT_ONCE = 6;
@@ -37,21 +38,19 @@ async function accessOf(db: Database, projectId: string): Promise<ProjectAccess 
   };
 }
 
-/** Brings one project's object up to D1's list. False: the object could not be reached; the next sweep tries again. */
-async function deliver(env: Env, projectId: string): Promise<boolean> {
+/** Brings one project's object up to D1's list. What fails is tried again by the next sweep, and keeps no other from its turn. */
+async function deliver(env: Env, projectId: string): Promise<void> {
   const db = database(env.DB);
-  const access = await accessOf(db, projectId);
-  if (!access) return true;
   try {
+    const access = await accessOf(db, projectId);
+    if (!access) return;
     await env.PROJECT_QUEUE.getByName(projectId).applyAccess(access);
+    // A project that was deleted meanwhile must leave no object behind.
+    if (!(await recordApplied(db, projectId, access.version)) && !(await projectStands(db, projectId)))
+      await env.PROJECT_QUEUE.getByName(projectId).destroy();
   } catch (error) {
-    console.error(`access of ${projectId} was not delivered:`, error);
-    return false;
+    logFailure(`access of ${projectId} was not delivered:`, error);
   }
-  // A project that was deleted meanwhile must leave no object behind.
-  if (!(await recordApplied(db, projectId, access.version)) && !(await projectStands(db, projectId)))
-    await env.PROJECT_QUEUE.getByName(projectId).destroy();
-  return true;
 }
 
 /** Tells the objects of these projects who may use them now. A delivery that fails is made up by the sweep. */

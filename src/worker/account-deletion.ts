@@ -3,6 +3,7 @@ import { accessEnd, accountRows, leavingAccounts, markLeaving } from "./db/accou
 import { type Database, database } from "./db/client.ts";
 import { everyProjectOfAccount } from "./db/project-deletion.ts";
 import type { Env } from "./env.ts";
+import { logFailure } from "./log.ts";
 
 const ACCOUNTS_PER_SWEEP = 20;
 
@@ -23,7 +24,7 @@ export async function finishDeletions(env: Env): Promise<void> {
     try {
       await finish(env, db, id);
     } catch (error) {
-      console.error(`account ${id} is not deleted yet:`, error);
+      logFailure(`account ${id} is not deleted yet:`, error);
     }
   }
 }

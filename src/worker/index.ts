@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import type { Env } from "./env.ts";
+import { logFailure } from "./log.ts";
 import { mcpRoutes } from "./mcp/index.ts";
 import { oauthRoutes } from "./oauth/routes.ts";
 import { relayRoutes } from "./relay-api/index.ts";
@@ -25,7 +26,7 @@ app.notFound((c) =>
 );
 app.onError((error, c) => {
   if ("getResponse" in error) return error.getResponse();
-  console.error(`${c.req.method} ${c.req.path} failed:`, error);
+  logFailure(`${c.req.method} ${c.req.path} failed:`, error);
   return c.json({ error: "server_error", error_description: "The server failed. Try again later." }, 500);
 });
 

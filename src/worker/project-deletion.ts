@@ -1,6 +1,7 @@
 import { type Database, database } from "./db/client.ts";
 import { leavingProjects, projectRows } from "./db/project-deletion.ts";
 import type { Env } from "./env.ts";
+import { logFailure } from "./log.ts";
 
 const PROJECTS_PER_SWEEP = 50;
 
@@ -16,7 +17,7 @@ export async function finishProjectDeletion(
     await db.batch(projectRows(db, project));
     return true;
   } catch (error) {
-    console.error(`project ${project.id} is not deleted yet:`, error);
+    logFailure(`project ${project.id} is not deleted yet:`, error);
     return false;
   }
 }

@@ -192,6 +192,39 @@ describe("access", () => {
   });
 });
 
+describe("a project whose row cannot be read", () => {
+  it("keeps no other from its delivery, and the minute from none of its parts", async () => {
+    const [odd, owner] = [await newOwner("Odd"), await newOwner()];
+    const agent = await connectAgent(owner);
+    const error = vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const set = (settings: string) =>
+      env.DB.prepare("UPDATE projects SET settings = ?, access_version = access_version + 1 WHERE id = ?")
+        .bind(settings, odd.project_id)
+        .run();
+    await set('{"lease_seconds":"s3cret"}');
+    await env.DB.batch([
+      env.DB.prepare("DELETE FROM agent_projects WHERE agent_id = ?").bind(agent.agent_id),
+      env.DB.prepare("UPDATE projects SET access_version = access_version + 1 WHERE id = ?").bind(
+        owner.project_id,
+      ),
+      env.DB.prepare(
+        "INSERT INTO web_challenges (challenge_hash, kind, browser_hash, value, expires_at) VALUES ('x', 'provider', '', '', 1)",
+      ),
+    ]);
+    await everyMinute(env);
+    expect(error).toHaveBeenCalled();
+    error.mockRestore();
+    expect(await mayUse(agent, owner.project_id)).toBe(false);
+    expect([await behind(owner), await behind(odd)]).toEqual([0, 1]);
+    expect(await env.DB.prepare("SELECT 1 FROM web_challenges WHERE challenge_hash = 'x'").first()).toBe(
+      null,
+    );
+    await set("{}");
+    await everyMinute(env);
+    expect(await behind(odd)).toBe(0);
+  });
+});
+
 describe("the sweep", () => {
   it("deletes what has expired and nothing else", async () => {
     const owner = await newOwner();

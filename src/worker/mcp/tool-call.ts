@@ -5,6 +5,7 @@ import { TOOL_ERRORS } from "../../protocol/errors.ts";
 import type { JsonFault, JsonObject } from "../../protocol/json.ts";
 import { cancelInput, getInput, listInput, runInput, TOOLS, type ToolRow } from "../../protocol/tools.ts";
 import { describeIssues } from "../issues.ts";
+import { logFailure } from "../log.ts";
 import { QueueUnavailable } from "../queues.ts";
 import type { ToolContext } from "./context.ts";
 import { CODES, faultText } from "./message.ts";
@@ -83,7 +84,7 @@ async function attempt(
   } catch (error) {
     if (error instanceof QueueUnavailable) return toolError("unavailable");
     const correlation = crypto.randomUUID();
-    console.error(`${row.name} failed (${correlation}):`, error);
+    logFailure(`${row.name} failed (${correlation}):`, error);
     throw new ProtocolError(CODES.internal, `${TOOL_ERRORS.internal} Reference: ${correlation}.`, {
       correlation_id: correlation,
     });

@@ -3,6 +3,7 @@ import { systemClock, systemRandom } from "../../protocol/ports.ts";
 import { RELAY_PATH } from "../../protocol/relay-api.ts";
 import { boundQueues } from "../bound-queues.ts";
 import type { Env } from "../env.ts";
+import { logFailure } from "../log.ts";
 import { QueueUnavailable } from "../queues.ts";
 import { errorAnswer, RelayError } from "./answers.ts";
 import { complete, control, start } from "./commands.ts";
@@ -44,7 +45,7 @@ export function createRelayRoutes(deps: RelayDeps): Hono<{ Bindings: Env }> {
     if (error instanceof RelayError) return errorAnswer(error, deps.now());
     if (error instanceof QueueUnavailable) return errorAnswer(new RelayError("unavailable"), deps.now());
     const correlation = crypto.randomUUID();
-    console.error(`a relay call failed (${correlation}):`, error);
+    logFailure(`a relay call failed (${correlation}):`, error);
     return errorAnswer(
       new RelayError("internal", `The server failed. Try again later. Reference: ${correlation}.`),
       deps.now(),

@@ -14,8 +14,8 @@ const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
 /**
  * Looks through a JSON text, before it is parsed, for what parsing would change or choke on: nesting over
- * `maxDepth`, numbers past the range of a double (`1e400` would become `null`), and whole numbers past
- * 2^53 (their last digits would change). One pass, no recursion. It does not check the grammar:
+ * `maxDepth`, numbers past the range of a double (`1e400` would become `null`, `1e-400` would become 0), and
+ * whole numbers past 2^53 (their last digits would change). One pass, no recursion. It does not check the grammar:
  * `JSON.parse` does.
  */
 export function findJsonFault(text: string, maxDepth: number = LIMITS.jsonDepth): JsonFault | undefined {
@@ -52,7 +52,9 @@ function endOfString(text: string, start: number): number {
 
 function numberFault(literal: string): string | undefined {
   const value = Number(literal);
-  if (!Number.isFinite(value)) return "has a number outside the range of a double; send it as a string";
+  const vanishes = value === 0 && /^[^eE]*[1-9]/.test(literal);
+  if (!Number.isFinite(value) || vanishes)
+    return "has a number outside the range of a double; send it as a string";
   // A double that JSON.stringify wrote out, such as 2**60, comes back as the same double.
   if (/^-?\d+$/.test(literal) && !Number.isSafeInteger(value) && String(value) !== literal)
     return "has a whole number past 2^53 that would lose digits; send it as a string";

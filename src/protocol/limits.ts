@@ -41,7 +41,10 @@ export type ProjectSettings = z.infer<typeof projectSettings>;
 /** The settings of a project whose owner changed none. */
 export const DEFAULT_SETTINGS: ProjectSettings = projectSettings.parse({});
 
-/** Fixed limits of the protocol. Characters are UTF-16 units, as `String.length` counts them. */
+/**
+ * Fixed limits of the protocol. Characters of a JSON text, and of an error where it is cut, are UTF-16 units, as
+ * `String.length` counts them; of a single string that a schema checks they are code points, as JSON Schema counts.
+ */
 export const LIMITS = {
   /** The JSON text of a run's arguments, in characters (design section 8). */
   argumentsCharacters: 100_000,

@@ -18,11 +18,11 @@ export function describeIssues(error: z.ZodError, input: unknown): string {
   return `${texts.join("; ")}${more > 0 ? `; and ${more} more` : ""}.`;
 }
 
-/** What a JSON value is, without telling it: `a string of 12 characters`. */
+/** What a JSON value is, without telling it: `a string of 12 characters`, counted as the schemas count them. */
 function kindOf(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "null";
-  if (typeof value === "string") return `a string of ${value.length} characters`;
+  if (typeof value === "string") return `a string of ${[...value].length} characters`;
   if (Array.isArray(value)) return `an array of ${value.length}`;
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }

@@ -6,6 +6,8 @@ describe("what parsing would change is found before it is parsed", () => {
   it.each([
     ["a number past the range of a double", '{"a":1e400}', 5, "outside the range"],
     ["a negative one", "[-1e999]", 1, "outside the range"],
+    ["one that would vanish", "[1e-400]", 1, "outside the range"],
+    ["a negative one that would vanish", `[-0.${"0".repeat(400)}1]`, 1, "outside the range"],
     ["a whole number past 2^53", '{"id":12345678901234567890}', 6, "lose digits"],
     ["nesting over the limit", "[".repeat(201), 200, "deeper than 200"],
   ])("%s", (_, text, at, says) => {
@@ -16,6 +18,7 @@ describe("what parsing would change is found before it is parsed", () => {
 
   it.each([
     ["numbers inside strings", '{"a":"1e400 [[[ 12345678901234567890"}'],
+    ["zeros, however they are written", "[0,-0,0.0,0e5,0e-999,5e-324]"],
     ["escaped quotes", '{"a":"\\"1e400","b":"\\\\"}'],
     ["2^53 - 1, decimals and exponents", '[9007199254740991,0.1,-2.5e-3,1e308,""]'],
     ["nesting at the limit", `${"[".repeat(200)}${"]".repeat(200)}`],

@@ -156,7 +156,7 @@ describe("pairing by an enrolment code", () => {
   ])("refuses the key %j and names the field", async (jwk) => {
     const response = await registerDevice({ jwk });
     expect(response.status).toBe(400);
-    expect((await response.json<{ error_description: string }>()).error_description).toMatch(/^public_jwk/);
+    expect((await response.json<{ error_description: string }>()).error_description).toContain("public_jwk.");
   });
 });
 
@@ -423,6 +423,60 @@ describe("device tokens", () => {
     expect(await authenticateDevice(withToken(device.token), untouched)).toMatchObject({
       device_id: device.device_id,
     });
+  });
+});
+
+describe("a pairing call whose body does not fit", () => {
+  const key = { kty: "EC", crv: "P-256", x: "a".repeat(43), y: "b".repeat(43) };
+  const device = { name: "n", platform: "p", client_version: "1.2.3", public_jwk: key };
+  const json = { "content-type": "application/json" };
+  it.each<[string, string, string, Record<string, string>, string[]]>([
+    ["/devices", "no JSON", "{", json, ["not JSON"]],
+    [
+      "/devices",
+      "a name that is none",
+      JSON.stringify({ ...device, name: 31337 }),
+      json,
+      ["name", "a number"],
+    ],
+    [
+      "/devices",
+      "half a key",
+      JSON.stringify({ ...device, public_jwk: { ...key, y: "s3cret" } }),
+      json,
+      ["public_jwk.y", "a string of 6 characters"],
+    ],
+    ["/devices", "too deep a nesting", `${"[".repeat(300)}${"]".repeat(300)}`, json, ["deeper than 200"]],
+    ["/token", "another grant type", '{"grant_type":"s3cret","assertion":"a"}', json, ["grant_type"]],
+    [
+      "/token",
+      "a form without an assertion",
+      "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&x=s3cret",
+      { "content-type": "application/x-www-form-urlencoded" },
+      ["assertion", "nothing"],
+    ],
+  ])(
+    "%s with %s: names the field, the rule and the kind, not the content",
+    async (path, _, body, headers, says) => {
+      const response = await callWorker(`${ORIGIN}${RELAY_PATH}${path}`, { method: "POST", headers, body });
+      expect(response.status).toBe(400);
+      const answer = await response.json<{ error: string; error_description: string }>();
+      expect(answer.error).toBe("invalid_request");
+      for (const text of says) expect(answer.error_description).toContain(text);
+      expect(answer.error_description).not.toMatch(/s3cret|31337/);
+    },
+  );
+
+  it("is 400 for bytes that are no UTF-8, and 413 for more than 16 kB", async () => {
+    const post = (body: BodyInit) =>
+      callWorker(`${ORIGIN}${RELAY_PATH}/token`, { method: "POST", headers: json, body });
+    const odd = await post(new Uint8Array([0x7b, 0xff, 0x7d]));
+    expect([odd.status, (await odd.json<{ error_description: string }>()).error_description]).toEqual([
+      400,
+      "The request does not fit the relay API. The body is not UTF-8.",
+    ]);
+    const big = await post("x".repeat(16_385));
+    expect([big.status, await errorOf(big)]).toEqual([413, "body_too_large"]);
   });
 });
 

@@ -8,12 +8,12 @@ import {
   startRequest,
 } from "../../protocol/relay-api.ts";
 import { RelayError, served } from "./answers.ts";
-import { projectOf, type RelayCall, readJson } from "./request.ts";
+import { projectOf, type RelayCall, readBody } from "./request.ts";
 
 /** `POST /commands/:id/start`: whether this attempt may run the command. */
 export async function start(call: RelayCall, commandId: string, request: Request): Promise<StartResponse> {
   const project = projectOf(call, commandId);
-  const { value } = await readJson(request, startRequest);
+  const { value } = await readBody(request, startRequest);
   const asked = { ...value, device_id: call.device.device_id, command_id: commandId };
   return served(await call.queues.call(project, (queue) => queue.start(asked))).value;
 }
@@ -25,7 +25,7 @@ export async function control(
   request: Request,
 ): Promise<ControlResponse> {
   const project = projectOf(call, commandId);
-  const { value } = await readJson(request, controlRequest);
+  const { value } = await readBody(request, controlRequest);
   const asked = { ...value, device_id: call.device.device_id, command_id: commandId };
   return served(await call.queues.call(project, (queue) => queue.control(asked))).value;
 }
@@ -37,7 +37,7 @@ export async function complete(
   request: Request,
 ): Promise<CompleteResponse> {
   const project = projectOf(call, commandId);
-  const { attempt_id, ...completion } = (await readJson(request, completeRequest)).value;
+  const { attempt_id, ...completion } = (await readBody(request, completeRequest)).value;
   if (JSON.stringify(completion).length > LIMITS.completionCharacters)
     throw new RelayError(
       "body_too_large",

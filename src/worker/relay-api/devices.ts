@@ -26,8 +26,8 @@ import { authorizationServer, oauthEnv } from "../oauth/server.ts";
 import { addressKey, withinLimit } from "../rate-limit.ts";
 import { displayText } from "../web/forms.ts";
 import { authenticateDevice } from "./device-token.ts";
+import { readPairingBody } from "./pairing-body.ts";
 import { rateLimited, relayError } from "./problem.ts";
-import { readJson } from "./read-json.ts";
 
 const loginProps = z.object({ account_id: accountId, thumbprint: z.string() });
 
@@ -37,7 +37,7 @@ const loginProps = z.object({ account_id: accountId, thumbprint: z.string() });
  */
 export async function registerDevice(request: Request, env: Env): Promise<Response> {
   if (!(await withinLimit(env.LIMIT_ENROLMENT, addressKey(request)))) return rateLimited();
-  const body = await readJson(request, registerRequest);
+  const body = await readPairingBody(request, registerRequest);
   if (body instanceof Response) return body;
   const db = database(env.DB);
   const thumbprint = await calculateJwkThumbprint(body.public_jwk);

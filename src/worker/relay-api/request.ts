@@ -34,27 +34,34 @@ export async function authenticated(request: Request, env: Env, deps: RelayDeps)
 }
 
 /** A request's body as its schema has it, and as it was sent. */
-export async function readJson<T>(
+export async function readBody<T>(
   request: Request,
   schema: z.ZodType<T>,
+  maxBytes: number = LIMITS.relayBodyBytes,
 ): Promise<{ value: T; sent: unknown }> {
-  const read = await readBodyText(request, LIMITS.relayBodyBytes);
+  const read = await readBodyText(request, maxBytes);
   if (!read.ok)
     throw read.error === "too_large" ? new RelayError("body_too_large") : invalid("The body is not UTF-8.");
-  const sent = parse(read.text);
-  const fault = findJsonFault(read.text);
-  if (fault) throw invalid(`The JSON ${fault.text} (at character ${fault.at}).`);
+  const sent = isForm(request) ? Object.fromEntries(new URLSearchParams(read.text)) : parseJson(read.text);
   const parsed = schema.safeParse(sent);
   if (!parsed.success) throw invalid(describeIssues(parsed.error, sent));
   return { value: parsed.data, sent };
 }
 
-function parse(text: string): unknown {
+/** RFC 7523 has its requests as forms. */
+const isForm = (request: Request): boolean =>
+  (request.headers.get("content-type") ?? "").startsWith("application/x-www-form-urlencoded");
+
+function parseJson(text: string): unknown {
+  let value: unknown;
   try {
-    return JSON.parse(text);
+    value = JSON.parse(text);
   } catch {
     throw invalid("The body is not JSON.");
   }
+  const fault = findJsonFault(text);
+  if (fault) throw invalid(`The JSON ${fault.text} (at character ${fault.at}).`);
+  return value;
 }
 
 /** The error to a request that does not fit; `detail` names the field, the rule and the kind of the value. */

@@ -11,7 +11,7 @@ import {
 } from "../../protocol/relay-api.ts";
 import { storeSessions } from "../db/session-sync.ts";
 import { RelayError, served } from "./answers.ts";
-import { invalid, ownProject, type RelayCall, readJson } from "./request.ts";
+import { invalid, ownProject, type RelayCall, readBody } from "./request.ts";
 import { isSupported } from "./version.ts";
 
 /**
@@ -20,7 +20,7 @@ import { isSupported } from "./version.ts";
  * so that a pass that broke off is made again, and passes that overtake each other leave the later set.
  */
 export async function sync(call: RelayCall, request: Request): Promise<SyncResponse> {
-  const { value, sent } = await readJson(request, syncRequest);
+  const { value, sent } = await readBody(request, syncRequest);
   if (!isSupported(value.client_version, MINIMUM_RELAY_VERSION)) throw new RelayError("version_unsupported");
   const project = ownProject(call, value.project_id);
   const { device_id, issued_at } = call.device;

@@ -10,14 +10,14 @@ import { issuerOf } from "../oauth/issuer.ts";
 import { addressKey, withinLimit } from "../rate-limit.ts";
 import { assertionForgottenAt, assertionKeyId, checkAssertion, verifyAssertion } from "./assertion.ts";
 import { DEVICE_TOKEN_SECONDS, issueDeviceToken } from "./device-token.ts";
+import { readPairingBody } from "./pairing-body.ts";
 import { rateLimited, relayError } from "./problem.ts";
-import { readJson } from "./read-json.ts";
 import { signingKeys } from "./signing-keys.ts";
 
 /** `POST /token` of the relay API: an assertion, good once, for an access token of a quarter of an hour. */
 export async function deviceTokenEndpoint(request: Request, env: Env): Promise<Response> {
   const now = systemClock.now();
-  const body = await readJson(request, tokenRequest);
+  const body = await readPairingBody(request, tokenRequest);
   if (body instanceof Response) return body;
   const refused = (code: "assertion_invalid" | "assertion_used" | "clock_skew" | "device_removed") =>
     relayError(code, { serverTime: now });

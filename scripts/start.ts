@@ -61,7 +61,7 @@ async function main(argv: readonly string[]): Promise<number> {
     await relay.share(SAMPLE, options.folder);
     step("Starting the relay");
     relay.start();
-    step("Asking for a run, as an agent does (the relay looks for work every 20 s)");
+    step("Asking for a run, as an agent does (a wake socket tells the relay of it at once)");
     const result = await relay.call(SAMPLE, { folder: options.folder, ignore: [".graph-relay"] }, signedIn);
     console.log(`\n${report(result)}`);
   }

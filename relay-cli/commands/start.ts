@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { InvalidArgumentError } from "commander";
+import { LIMITS } from "../../src/protocol/limits.ts";
 import { systemRandom } from "../../src/protocol/ports.ts";
 import { CommandError, EXIT_CODES, type ExitName } from "../exit-codes.ts";
 import { createRelay, type RelayEnd } from "../relay/loop.ts";
@@ -28,7 +29,17 @@ export function addStart(
       count,
       1,
     )
-    .action((options: { concurrency: number }) => run((context) => start(context, options)));
+    .option(
+      "--poll-only",
+      `look for work every ${LIMITS.pollSeconds} s only, without the socket that tells of it at once`,
+      false,
+    )
+    .action((options: StartOptions) => run((context) => start(context, options)));
+}
+
+interface StartOptions {
+  concurrency: number;
+  pollOnly: boolean;
 }
 
 function count(value: string): number {
@@ -38,7 +49,7 @@ function count(value: string): number {
 }
 
 /** Runs until a signal, or until the server will have no more of it. */
-async function start(context: Context, options: { concurrency: number }): Promise<ExitName> {
+async function start(context: Context, options: StartOptions): Promise<ExitName> {
   const device = pairedDevice(context);
   // A broken configuration is said now, not at the first run.
   readConfig(context.folder);
@@ -59,6 +70,8 @@ async function start(context: Context, options: { concurrency: number }): Promis
       signer: createSigner({ ...device, client_version: VERSION }),
       isReady: (graph) => existsSync(graph.path),
       log: context.log,
+      // Loaded for this command alone.
+      ...(options.pollOnly ? {} : { wakeSocket: (await import("../relay/wake-socket.ts")).systemWakeSocket }),
     },
     { serverUrl: device.server_url, clientVersion: VERSION, concurrency: options.concurrency },
   );

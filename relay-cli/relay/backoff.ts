@@ -16,8 +16,8 @@ export interface Backoff {
   succeeded(now: number): void;
 }
 
-/** `now` is a monotonic clock's, in milliseconds. */
-export function createBackoff(random: RandomSource): Backoff {
+/** `now` is a monotonic clock's, in milliseconds; `firstMs` the ceiling of the first pause. */
+export function createBackoff(random: RandomSource, firstMs = FIRST_MS): Backoff {
   let failures = 0;
   let healthySince: number | undefined;
   return {
@@ -25,7 +25,7 @@ export function createBackoff(random: RandomSource): Backoff {
       if (healthySince !== undefined && now - healthySince >= HEALTHY_MS) failures = 0;
       healthySince = undefined;
       failures++;
-      const ceiling = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures - 1, 16));
+      const ceiling = Math.min(LONGEST_MS, firstMs * 2 ** Math.min(failures - 1, 16));
       // Those told the same time to come back come back spread over a tenth of it at least.
       return retryAfterMs + fraction(random) * Math.max(ceiling, retryAfterMs / 10);
     },
@@ -36,7 +36,7 @@ export function createBackoff(random: RandomSource): Backoff {
 }
 
 /** A random number in [0, 1). */
-function fraction(random: RandomSource): number {
+export function fraction(random: RandomSource): number {
   const bytes = random.bytes(4);
   return new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) / 2 ** 32;
 }

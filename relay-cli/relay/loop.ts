@@ -10,6 +10,7 @@ import { createRest, TICK_MS } from "./rest.ts";
 import { createBell } from "./signal.ts";
 import { syncAll } from "./sync.ts";
 import { createTokenSource } from "./token.ts";
+import { createWakeSockets } from "./wake.ts";
 
 const POLL_MS = LIMITS.pollSeconds * 1_000;
 /** How long a relay that is to stop tries to send what it holds. */
@@ -40,12 +41,15 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   const leaving = new AbortController();
   /** Aborted at the very end. */
   const gone = new AbortController();
-  const api: RelayApi = createRelayApi(
-    ports,
-    createTokenSource(ports, options.serverUrl),
-    options.serverUrl,
-    { leaving: leaving.signal, gone: gone.signal },
-  );
+  const tokens = createTokenSource(ports, options.serverUrl);
+  const api: RelayApi = createRelayApi(ports, tokens, options.serverUrl, {
+    leaving: leaving.signal,
+    gone: gone.signal,
+  });
+  const sockets = createWakeSockets(ports, tokens, options.serverUrl, {
+    wake: onWake,
+    refused: onRefused,
+  });
   const bell = createBell(clock);
   const rest = createRest(ports, bell);
   const outbox = createOutboxSender(ports, api);
@@ -54,6 +58,8 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   let refused: Failure | undefined;
   let trouble: string | undefined;
   let recovered = false;
+  /** Until when the server asked to be left alone. */
+  let quietUntil = 0;
   const taker: CommandTaker = createCommandTaker(ports, api, {
     concurrency: options.concurrency,
     mayStart: () => state === "running" && !refused,
@@ -64,11 +70,18 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   function onRefused(failure: Failure): void {
     if (refused) return;
     refused = failure;
+    sockets.close();
     log.warn(failure.text);
     // A device that was removed has no business to go on; an old relay may finish what it began.
     if (failure.code !== "version_unsupported")
       for (const run of taker.running.values()) run.stop("not_ours");
     bell.ring();
+  }
+
+  /** The server has something for a project: a pass, and a look at each of its runs. However many ask, one follows. */
+  function onWake(projectId: string): void {
+    for (const run of taker.running.values()) if (run.attempt.project_id === projectId) run.nudge();
+    if (clock.monotonic() >= quietUntil) bell.ring();
   }
 
   /** Whether the server will have no more of this relay; then nothing goes on. */
@@ -81,7 +94,10 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   function tell(failure: Failure | undefined): void {
     if (failure?.text === trouble) return;
     if (failure) log.warn(`${failure.text} Trying again.`);
-    else log.info("All is well again.");
+    else {
+      log.info("All is well again.");
+      sockets.reachable();
+    }
     trouble = failure?.text;
   }
 
@@ -91,6 +107,7 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
       backoff.succeeded(clock.monotonic());
       return untilDue(nextPollMs);
     }
+    quietUntil = clock.monotonic() + (failure.retryAfterMs ?? 0);
     const pause = backoff.failed(clock.monotonic(), failure.retryAfterMs);
     return endsPass(failure) ? pause : untilDue(pause);
   }
@@ -111,6 +128,7 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   /** One pass (design section 9): outbox, attempts without an answer, then each project. */
   async function pass(): Promise<number> {
     recover();
+    sockets.keep(store.projects.list().filter((project) => project.enabled));
     // Trouble with one outcome or one start must not keep the relay from the rest.
     const sent = await outbox.send();
     if (isRefused(sent)) return 0;
@@ -196,6 +214,7 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   return {
     async run() {
       await work();
+      sockets.close();
       await finishRuns();
       const unsent = await farewell();
       return { unsent, ...(refused ? { refused } : {}) };
@@ -203,11 +222,13 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
     drain() {
       if (state === "running") state = "draining";
       leaving.abort();
+      sockets.close();
       bell.ring();
     },
     cancel() {
       state = "cancelling";
       leaving.abort();
+      sockets.close();
       for (const run of taker.running.values()) {
         run.stop("owner");
         run.abandon();

@@ -22,6 +22,22 @@ interface TransportRequest {
   signal: AbortSignal;
 }
 
+/** An open wake socket, or one that is on its way there. Nothing of it throws or rejects. */
+export interface WakeSocket {
+  /** `open`, or why it did not come to that. */
+  readonly opened: Promise<"open" | WakeRefusal>;
+  /** Resolves with the close's code once it is over; 1006 if the connection just went. */
+  readonly ended: Promise<number>;
+  /** Resolves when the other end has answered; never, if it does not. */
+  ping(): Promise<void>;
+  /** Ends it at once, whatever it is in the middle of. */
+  end(): void;
+}
+/** Another answer than the upgrade, or none. */
+export type WakeRefusal = { status: number; headers: Headers; body: string } | { error: unknown };
+/** Asks for the upgrade. `wake` is called for each wake message. */
+export type WakeConnector = (url: string, token: string, wake: () => void) => WakeSocket;
+
 /** Signs the assertion a device proves itself with. */
 export interface AssertionSigner {
   /** A JWT for `audience`, from `serverTime` (ms) on, for at most 60 s. */
@@ -45,6 +61,8 @@ export interface RelayPorts {
   /** Whether a Graph's file is there to be run. */
   isReady(graph: Graph): boolean;
   log: RelayLog;
+  /** Without it the relay finds work by its passes alone. */
+  wakeSocket?: WakeConnector;
 }
 
 export interface RelayOptions {

@@ -1,4 +1,6 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import { connect, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { RELAY_PATH } from "../../src/protocol/relay-api.ts";
 
 /** The calls of a relay, and an agent's. */
@@ -65,6 +67,7 @@ export class ChaosProxy {
   readonly #next = new Map<CallKind, Treatment[]>();
   readonly #server;
   readonly #target: URL;
+  readonly #sockets = new Set<Duplex>();
   readonly #host: string | undefined;
   /** How many exchanges of each kind were treated by order. */
   readonly treated = new Map<CallKind, number>();
@@ -75,6 +78,7 @@ export class ChaosProxy {
     this.#target = new URL(target);
     this.#host = host;
     this.#server = createServer((incoming, response) => void this.#handle(incoming, response));
+    this.#server.on("upgrade", (incoming, client, head) => this.#pipe(incoming, client, head));
   }
 
   static async open(target: string, host?: string): Promise<ChaosProxy> {
@@ -98,7 +102,13 @@ export class ChaosProxy {
     this.#next.clear();
   }
 
+  /** Hangs up every wake socket. */
+  cutSockets(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
   close(): Promise<void> {
+    this.cutSockets();
     return new Promise((done) => {
       this.#server.close(() => done());
       this.#server.closeAllConnections();
@@ -134,6 +144,29 @@ export class ChaosProxy {
       });
     } catch {
       cut();
+    }
+  }
+
+  /** Lets a wake socket through, byte by byte. */
+  #pipe(incoming: IncomingMessage, client: Duplex, head: Buffer): void {
+    const upstream: Socket = connect(Number(this.#target.port), this.#target.hostname, () => {
+      const lines = [`${incoming.method} ${incoming.url} HTTP/1.1`];
+      for (let i = 0; i < incoming.rawHeaders.length; i += 2)
+        lines.push(`${incoming.rawHeaders[i]}: ${incoming.rawHeaders[i + 1]}`);
+      upstream.write(`${lines.join("\r\n")}\r\n\r\n`);
+      upstream.write(head);
+      client.pipe(upstream).pipe(client);
+    });
+    for (const [one, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      this.#sockets.add(one);
+      one.on("error", () => other.destroy());
+      one.on("close", () => {
+        this.#sockets.delete(one);
+        other.destroy();
+      });
     }
   }
 

@@ -60,12 +60,12 @@ export async function addFile(context: Context, file: string, options: AddOption
   for (const folder of [...options.folder, ...options.writeFolder])
     if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
       throw new CommandError("usage", `There is no folder ${folder}.`);
-  const slug = options.slug ?? slugOf(path);
+  const known = store.graphs.list().find((graph) => graph.path === path);
+  const slug = options.slug ?? known?.slug ?? slugOf(path);
   const description = await engineFor(context).describe({ slug, path });
   if (!description.ok)
     throw new CommandError("usage", `${path} is no Graph that loads: ${description.error}`);
   const { meta } = description;
-  const known = store.graphs.list().find((graph) => graph.path === path);
   const graph: Graph = {
     graph_session_id: known?.graph_session_id ?? newId("gs", systemRandom),
     slug,

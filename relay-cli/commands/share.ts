@@ -32,10 +32,12 @@ async function share(context: Context, name: string, projectName: string | undef
       "usage",
       `${graph.slug} cannot be shared: its name, description, version or arguments are longer than agents are shown. Shorten them in the file, then \`graph-relay graph add\` it again.`,
     );
-  if (store.projects.shared(project.project_id).length >= LIMITS.sessionsPerSync)
+  const shared = store.projects.shared(project.project_id);
+  const isNew = !shared.some((one) => one.graph_session_id === graph.graph_session_id);
+  if (isNew && sharedSet([...shared, graph], () => true).leftOut.length > 0)
     throw new CommandError(
       "usage",
-      `A project takes at most ${LIMITS.sessionsPerSync} Graphs of one machine.`,
+      `A project takes at most ${LIMITS.sessionsPerSync} Graphs of one machine, and 1 MB of what is told of them. Unshare another, or shorten the descriptions and the arguments' schemas.`,
     );
   const added = store.projects.share(project.project_id, graph.graph_session_id, Date.now());
   terminal.say(`${graph.slug} ${added ? "is now" : "was already"} shared with ${project.name}.`);

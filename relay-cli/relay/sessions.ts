@@ -9,17 +9,24 @@ export interface SharedSet {
   sessions: SessionMetadata[];
   /** Equal to the server's for an equal set, whatever the order. */
   digest: string;
-  /** Graphs left out because their metadata does not fit the protocol, or past the limit of a sync. */
+  /** Graphs left out because their metadata does not fit the protocol, or past the limits of a sync. */
   leftOut: Graph[];
 }
+
+/** The largest set's JSON in bytes: what a request takes, with room for what goes along with the set. */
+const SET_BYTES_MAX = LIMITS.relayBodyBytes - 4_096;
 
 export function sharedSet(graphs: readonly Graph[], isReady: (graph: Graph) => boolean): SharedSet {
   const sessions: SessionMetadata[] = [];
   const leftOut: Graph[] = [];
+  let room = SET_BYTES_MAX;
   for (const graph of graphs) {
     const parsed = sessionMetadata.safeParse(metadataOf(graph, isReady(graph)));
-    if (parsed.success && sessions.length < LIMITS.sessionsPerSync) sessions.push(parsed.data);
-    else leftOut.push(graph);
+    const bytes = parsed.success ? Buffer.byteLength(JSON.stringify(parsed.data)) + 1 : 0;
+    if (parsed.success && bytes <= room && sessions.length < LIMITS.sessionsPerSync) {
+      sessions.push(parsed.data);
+      room -= bytes;
+    } else leftOut.push(graph);
   }
   const digest = createHash("sha256").update(sessionsDigestText(sessions)).digest("hex");
   return { sessions, digest, leftOut };

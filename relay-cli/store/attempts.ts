@@ -58,7 +58,9 @@ export function attemptStore(sql: Sql): AttemptStore {
     refuse: (attempt, outbox) =>
       sql.atomically(() => {
         const reason = outbox.completion.error ?? null;
-        const won = insert(attempt, "ended", reason) || end(attempt.command_id, "prepared", reason);
+        const won =
+          insert({ ...attempt, arguments_json: "{}" }, "ended", reason) ||
+          end(attempt.command_id, "prepared", reason);
         if (won) putInOutbox(sql, outbox);
         return won;
       }),

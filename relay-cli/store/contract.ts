@@ -140,7 +140,7 @@ export interface NewAttempt {
   project_id: string;
   graph_session_id: string;
   slug: string;
-  /** JSON text of the arguments object. */
+  /** JSON text of the arguments object; `{}` once it ended. */
   arguments_json: string;
   agent_name: string;
 }

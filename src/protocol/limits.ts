@@ -75,7 +75,10 @@ export const LIMITS = {
   controlSeconds: 3,
   /** A device counts as online this long after its last sign: three polls. */
   onlineSeconds: 60,
-  /** Request bodies, in bytes. Each holds its largest message in UTF-8 with every character escaped. */
+  /**
+   * Request bodies, in bytes. Each holds arguments or a completion of the largest size, every character escaped.
+   * A set of sessions may be larger; its relay leaves out those that do not fit.
+   */
   mcpBodyBytes: 1_048_576,
   relayBodyBytes: 1_048_576,
   formBodyBytes: 16_384,

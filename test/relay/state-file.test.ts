@@ -274,7 +274,9 @@ describe("the guarded writes of the journal", () => {
         [{ project_id: PROJECT, name: "P" }],
       );
       const completion = { execution_id: ATTEMPT.execution_id, status: "cancelled" as const, error: "e" };
-      store.attempts.refuse(ATTEMPT, { ...ATTEMPT, completion, truncated: false, last_failure: null });
+      const asked = { ...ATTEMPT, arguments_json: '{"folder":"/home"}' };
+      store.attempts.refuse(asked, { ...ATTEMPT, completion, truncated: false, last_failure: null });
+      expect(store.attempts.find(ATTEMPT.command_id)).toMatchObject({ state: "ended", arguments_json: "{}" });
       store.attempts.prepare({ ...ATTEMPT, command_id: "00000000-aaaa-8000-8000-000000000002" });
       expect(store.device.unpair(5)).toBe(1);
       expect(store.outbox.pending()).toEqual([]);

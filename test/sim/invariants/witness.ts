@@ -47,7 +47,7 @@ export interface LaptopFacts {
 }
 
 /** Longer than a relay can take for anything that it does at once, in milliseconds. */
-const LONG = 120_000;
+const LONG = 60_000;
 
 /** Everything that happened to commands, and the guarantees that can be judged at that moment. */
 export class Witness {

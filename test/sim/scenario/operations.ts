@@ -85,7 +85,7 @@ function drawBehaviour(draw: Dice, left: number): Behaviour {
   const length = {
     quick: draw.int(500, 20_000),
     long: draw.int(20_000, 150_000),
-    hangs: left + draw.int(0, 60_000),
+    hangs: left + draw.int(0, 180_000),
   };
   return {
     ends_after: length[kind],

@@ -26,7 +26,7 @@ const migrations = (folder: string): string[] =>
  */
 export class SimulatedD1 {
   readonly database = new DatabaseSync(":memory:");
-  readonly #statements = new Map<string, StatementSync>();
+  readonly #statements = new Map<string, { prepared: StatementSync; answers: boolean }>();
   readonly #weather: D1Weather;
 
   constructor(migrationsFolder: string, weather: D1Weather) {
@@ -58,11 +58,11 @@ export class SimulatedD1 {
   }
 
   apply(sql: string, values: readonly SQLInputValue[]): D1Result {
-    const prepared = this.#prepare(sql);
+    const { prepared, answers } = this.#prepare(sql);
     let results: Record<string, unknown>[] = [];
     let changes = 0;
     let last = 0;
-    if (prepared.columns().length > 0) results = prepared.all(...values).map((row) => ({ ...row }));
+    if (answers) results = prepared.all(...values).map((row) => ({ ...row }));
     else {
       const done = prepared.run(...values);
       changes = Number(done.changes);
@@ -89,13 +89,14 @@ export class SimulatedD1 {
     return result;
   }
 
-  #prepare(sql: string): StatementSync {
-    let prepared = this.#statements.get(sql);
-    if (prepared === undefined) {
-      prepared = this.database.prepare(sql);
-      this.#statements.set(sql, prepared);
+  #prepare(sql: string) {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      const prepared = this.database.prepare(sql);
+      statement = { prepared, answers: prepared.columns().length > 0 };
+      this.#statements.set(sql, statement);
     }
-    return prepared;
+    return statement;
   }
 }
 

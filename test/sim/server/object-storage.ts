@@ -12,6 +12,12 @@ export type BeforeWrite = (statement: string) => void;
 
 type Row = Record<string, SQLInputValue>;
 
+interface Prepared {
+  prepared: StatementSync;
+  /** Names of the columns it answers with; none for a write that returns nothing. */
+  columns: string[];
+}
+
 /**
  * What is left of an object when its process is gone: its database and its alarm. In a database of
  * node:sqlite in memory, with the same engine and the same statements as in workerd.
@@ -25,7 +31,7 @@ export class ObjectDisk {
   readonly #notes: (() => void)[] = [];
   /** All of it is being deleted. */
   wiping = false;
-  readonly #statements = new Map<string, StatementSync>();
+  readonly #statements = new Map<string, Prepared>();
   #depth = 0;
   /** The alarm as it was before the turn that is writing now, if one is. */
   #before: { alarm: number | null } | undefined;
@@ -40,9 +46,8 @@ export class ObjectDisk {
   }
 
   exec(sql: string, values: readonly unknown[]): Cursor {
-    const prepared = this.#prepare(sql);
+    const { prepared, columns } = this.#prepare(sql);
     const bound = values.map(toSql);
-    const columns = prepared.columns().map((c) => c.name);
     if (columns.length === 0) {
       prepared.run(...bound);
       if (/^\s*create table `payloads`/i.test(sql)) this.onTables?.();
@@ -117,14 +122,15 @@ export class ObjectDisk {
     this.database.close();
   }
 
-  #prepare(sql: string): StatementSync {
-    let prepared = this.#statements.get(sql);
-    if (prepared === undefined) {
-      prepared = this.database.prepare(sql);
+  #prepare(sql: string): Prepared {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      const prepared = this.database.prepare(sql);
       prepared.setReturnArrays(true);
-      this.#statements.set(sql, prepared);
+      statement = { prepared, columns: prepared.columns().map((c) => c.name) };
+      this.#statements.set(sql, statement);
     }
-    return prepared;
+    return statement;
   }
 }
 

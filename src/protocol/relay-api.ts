@@ -90,7 +90,6 @@ export const syncResponse = z.object({
 export type SyncResponse = z.infer<typeof syncResponse>;
 
 export const startRequest = z.object({ attempt_id: uuid });
-export type StartRequest = z.infer<typeof startRequest>;
 export const startResponse = z.discriminatedUnion("go", [
   z.object({ go: z.literal(true), lease_seconds: z.number() }),
   z.object({ go: z.literal(false), status: z.enum(COMMAND_STATES) }),
@@ -98,7 +97,7 @@ export const startResponse = z.discriminatedUnion("go", [
 export type StartResponse = z.infer<typeof startResponse>;
 
 /** What a running Graph says of itself. `awaiting_approval` wakes whoever waits for the run. */
-export const progress = z.object({
+const progress = z.object({
   state: z.enum(["running", "awaiting_approval"]),
   message: plainText(LIMITS.progressCharacters).optional(),
   percent: z.number().min(0).max(100).optional(),

@@ -11,7 +11,7 @@ export const COMMAND_STATES = [
 export type CommandState = (typeof COMMAND_STATES)[number];
 
 /** States that end a command. `lost` alone gives way to a result that arrives after all. */
-export const TERMINAL_STATES = ["completed", "failed", "cancelled", "expired", "lost"] as const;
+const TERMINAL_STATES = ["completed", "failed", "cancelled", "expired", "lost"] as const;
 export type TerminalState = (typeof TERMINAL_STATES)[number];
 
 /** How a run ended, as the relay reports it. */

@@ -54,7 +54,7 @@ export type CancelInput = z.infer<typeof cancelInput>;
 const time = z.string().describe("ISO 8601, UTC");
 
 /** Whether the laptop is there: seen within `LIMITS.onlineSeconds`. */
-export const desktop = z.object({ online: z.boolean(), last_seen_at: time.nullable() });
+const desktop = z.object({ online: z.boolean(), last_seen_at: time.nullable() });
 
 export const listOutput = z.object({
   project_id: z.string().optional().describe("The project that was asked for."),

@@ -1,11 +1,13 @@
+import { execFileSync } from "node:child_process";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
-import { withTables } from "./lib/docs-tables.ts";
+import { withoutPadding, withTables } from "./lib/docs-tables.ts";
 
 // `npm run docs`: writes the tables of docs/ that come from the code.
 for (const path of globSync("docs/*.md")) {
   const page = readFileSync(path, "utf8");
   const current = withTables(page);
-  if (current === page) continue;
+  if (withoutPadding(current) === withoutPadding(page)) continue;
   writeFileSync(path, current);
+  execFileSync("biome", ["format", "--write", path], { stdio: "ignore" });
   console.log(`${path} written`);
 }

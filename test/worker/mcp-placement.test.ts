@@ -331,7 +331,7 @@ describe("an object that fails on the way", () => {
           },
         }),
     });
-    const context = { ...mcpDeps, auth: world.agent, db: env.DB, queues };
+    const context = { ...mcpDeps, auth: world.agent, db: env.DB, queues, deliverAccess: async () => {} };
     const ask = {
       agent_id: world.agent.agent_id,
       graph_session_id: world.session_id,

@@ -236,6 +236,19 @@ describe("what an agent may not see", () => {
     expect(answers[0]?.text).toBe("Project not found or access removed");
   });
 
+  it("an agent that the project's object was not told of yet is asked to try again, and is known then", async () => {
+    const world = await newWorld();
+    const late = await addAgent(world.account_id, [world.project_id]);
+    await env.DB.prepare("UPDATE projects SET access_version = 1000000 WHERE id = ?")
+      .bind(world.project_id)
+      .run();
+    const key = uuid();
+    const first = await run(late, world.session_id, {}, key);
+    expect(first.structuredContent).toMatchObject({ error_code: "unavailable" });
+    const again = await run(late, world.session_id, {}, key);
+    expect(again.structuredContent).toMatchObject({ status: "queued" });
+  });
+
   it("a run in a project that was connected after the token was given is reached", async () => {
     const world = await newWorld();
     const later = await addProject(world.account_id);

@@ -1,5 +1,6 @@
 import type { JsonFault } from "../../protocol/json.ts";
 import type { Clock, RandomSource } from "../../protocol/ports.ts";
+import { deliverAccess } from "../access.ts";
 import type { AgentAuth, AuthFailure } from "../auth.ts";
 import type { Env } from "../env.ts";
 import type { Queues } from "../queues.ts";
@@ -148,6 +149,14 @@ export class Call {
 
   private context(auth: AgentAuth): ToolContext {
     const { clock, random, sleep } = this.deps;
-    return { auth, db: this.env.DB, queues: this.deps.queues(this.env), clock, random, sleep };
+    return {
+      auth,
+      db: this.env.DB,
+      queues: this.deps.queues(this.env),
+      clock,
+      random,
+      sleep,
+      deliverAccess: (projectIds) => deliverAccess(this.env, projectIds),
+    };
   }
 }

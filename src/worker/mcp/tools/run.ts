@@ -38,17 +38,21 @@ export async function runGraphSession(input: RunInput, context: ToolContext): Pr
       "invalid_arguments",
       `The arguments do not fit the Graph's arguments_schema: ${misfits.join("; ")}. Nothing was queued; correct them and call again.`,
     );
+  if (!placement.ok && placement.error === "access_removed") {
+    // D1 has just named the agent and the session's device: the object was not told of one of them yet.
+    await context.deliverAccess(places.map((place) => place.project_id));
+    return toolError("unavailable");
+  }
   return ticket(placement);
 }
 
-function ticket(answer: Exclude<Placement, { error: "new_key" }>): CallToolResult {
+function ticket(answer: Exclude<Placement, { error: "new_key" | "access_removed" }>): CallToolResult {
   if (answer.ok) {
     const output = runOutput(answer.run);
     return toolResult(output, runText(output));
   }
   switch (answer.error) {
     case "not_shared":
-    case "access_removed":
       return toolError("session_not_found");
     case "key_conflict":
       return toolError(

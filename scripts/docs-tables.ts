@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { withoutPadding, withTables } from "./lib/docs-tables.ts";
 
@@ -8,6 +7,5 @@ for (const path of globSync("docs/*.md")) {
   const current = withTables(page);
   if (withoutPadding(current) === withoutPadding(page)) continue;
   writeFileSync(path, current);
-  execFileSync("biome", ["format", "--write", path], { stdio: "ignore" });
   console.log(`${path} written`);
 }

@@ -58,7 +58,7 @@ export const DOCS_TABLES: Readonly<Record<string, string>> = {
   ),
 };
 
-/** A page without the padding that the formatter gives its tables: two pages that say the same are then equal. */
+/** A page without the padding that a formatter gives its tables: two pages that say the same are then equal. */
 export const withoutPadding = (page: string): string =>
   page.replace(/^\|.*\|$/gm, (row) => row.replace(/ +\|/g, " |").replace(/-{3,}/g, "---"));
 

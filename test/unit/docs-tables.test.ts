@@ -9,7 +9,7 @@ it.each(pages)("the tables of %s are those of the code (npm run docs writes them
   expect(withoutPadding(withTables(page))).toBe(withoutPadding(page));
 });
 
-it("only a table's padding is the formatter's affair", () => {
+it("only a table's padding is a formatter's affair", () => {
   const bare = "| a | b |\n| --- | --- |\n| `x y` | a \\| b |\n\ntext  |  ---- |";
   expect(
     withoutPadding("| a     | b      |\n| ----- | ------ |\n| `x y` | a \\| b |\n\ntext  |  ---- |"),

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { parseArgs } from "node:util";
 import type { JWK } from "jose";
+import { fail, optionsOf } from "./lib/command-line.ts";
 import { newSigningKeys } from "./lib/signing-keys.ts";
 
 // `npm run keys`: makes and changes the key that signs laptops' tokens.
@@ -11,26 +11,6 @@ const USAGE = `Makes the secret SIGNING_KEYS, the key that signs laptops' tokens
   npm run keys -- --rotate                    puts a new key first there, and keeps the last to verify
   npm run --silent keys -- --print            prints a new one, for: npx wrangler secret put SIGNING_KEYS
   npm run --silent keys -- --rotate --url URL prints one that still verifies the endpoint's present key, for the same`;
-
-function fail(message: string): never {
-  console.error(message);
-  process.exit(2);
-}
-
-function readArguments() {
-  try {
-    return parseArgs({
-      options: {
-        print: { type: "boolean" },
-        rotate: { type: "boolean" },
-        url: { type: "string" },
-        help: { type: "boolean", short: "h" },
-      },
-    }).values;
-  } catch (error) {
-    return fail(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
-  }
-}
 
 const LINE = /^SIGNING_KEYS='?(.*?)'?$/m;
 
@@ -60,7 +40,15 @@ async function writeLocal(rotate: boolean): Promise<void> {
   console.log(`SIGNING_KEYS was written to ${FILE}.`);
 }
 
-const values = readArguments();
+const values = optionsOf(
+  {
+    print: { type: "boolean" },
+    rotate: { type: "boolean" },
+    url: { type: "string" },
+    help: { type: "boolean", short: "h" },
+  },
+  USAGE,
+);
 if (values.help) console.log(USAGE);
 else if (values.url !== undefined) {
   if (!values.rotate) fail(USAGE);

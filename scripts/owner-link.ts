@@ -1,7 +1,7 @@
-import { parseArgs } from "node:util";
 import { accountId } from "../src/protocol/ids.ts";
 import { LIMITS } from "../src/protocol/limits.ts";
 import { systemClock, systemRandom } from "../src/protocol/ports.ts";
+import { fail, optionsOf } from "./lib/command-line.ts";
 import { executeOnD1 } from "./lib/d1-execute.ts";
 import { invitation, ownerLink } from "./lib/owner-link.ts";
 
@@ -14,31 +14,19 @@ const USAGE = `Makes a one-time link for an owner. Give one of:
   npm run owner:link -- --invite         lets somebody make an account of their own; good for 7 days
 Options: --url URL (default http://localhost:8787), --local (default) or --remote, --persist-to DIR`;
 
-function fail(message: string): never {
-  console.error(message);
-  process.exit(2);
-}
-
-function readArguments() {
-  try {
-    return parseArgs({
-      options: {
-        name: { type: "string" },
-        account: { type: "string" },
-        invite: { type: "boolean" },
-        url: { type: "string", default: "http://localhost:8787" },
-        local: { type: "boolean" },
-        remote: { type: "boolean" },
-        "persist-to": { type: "string" },
-        help: { type: "boolean", short: "h" },
-      },
-    }).values;
-  } catch (error) {
-    return fail(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
-  }
-}
-
-const values = readArguments();
+const values = optionsOf(
+  {
+    name: { type: "string" },
+    account: { type: "string" },
+    invite: { type: "boolean" },
+    url: { type: "string", default: "http://localhost:8787" },
+    local: { type: "boolean" },
+    remote: { type: "boolean" },
+    "persist-to": { type: "string" },
+    help: { type: "boolean", short: "h" },
+  },
+  USAGE,
+);
 if (values.help) {
   console.log(USAGE);
   process.exit(0);

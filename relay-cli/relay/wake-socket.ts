@@ -1,27 +1,36 @@
-import * as http from "node:http";
-import * as https from "node:https";
-import { WebSocket } from "ws";
+// The modules themselves: setting the proxy changes their agent, which a named import would not see.
+import http from "node:http";
+import https from "node:https";
+import { type ClientOptions, WebSocket } from "ws";
 import { WAKE_MESSAGE } from "../../src/protocol/wake.ts";
 import type { WakeConnector, WakeRefusal } from "./ports.ts";
 
 /** The largest message, and the largest answer that is none, in bytes. */
 const MESSAGE_BYTES_MAX = 1_024;
 const REFUSAL_BYTES_MAX = 65_536;
+/** A server that said farewell may take this long to hang up: workerd does so only once the object sleeps. */
+const HANG_UP_MS = 500;
 /** RFC 6455 section 7.4.1. */
 const NORMAL_CLOSE = 1000;
 
 /** A wake socket of the platform's network. */
 export const systemWakeSocket: WakeConnector = (url, token, wake) => {
-  const socket = new WebSocket(url, {
+  // The types do not know `closeTimeout` yet.
+  const options: ClientOptions & { closeTimeout: number } = {
     headers: { authorization: `Bearer ${token}` },
-    // Node's own agent goes through the proxy that the environment names; without it ws connects past it.
+    // Node's own agent of this moment goes through the proxy that the environment names; ws alone does not.
     agent: url.startsWith("https:") ? https.globalAgent : http.globalAgent,
     perMessageDeflate: false,
     maxPayload: MESSAGE_BYTES_MAX,
-  });
+    closeTimeout: HANG_UP_MS,
+  };
+  const socket = new WebSocket(url, options);
   const opened = new Promise<"open" | WakeRefusal>((resolve) => {
     socket.once("open", () => resolve("open"));
-    socket.on("error", (error) => resolve({ error }));
+    socket.on("error", (error) => {
+      resolve({ error });
+      socket.terminate();
+    });
     socket.once("unexpected-response", (_, response) => {
       void refusalOf(response).then((refusal) => {
         resolve(refusal);

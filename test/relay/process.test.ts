@@ -60,6 +60,22 @@ describe("the relay as a process", () => {
     expect(cli.store((store) => store.history.list(1)[0]?.status)).toBe("completed");
   });
 
+  test("asks for a wake socket, says that there is none, and goes on; with --poll-only it never asks", async () => {
+    share("return 1;");
+    for (const words of [["start"], ["start", "--poll-only"]]) {
+      const asked = server.calls("wake").length;
+      const command = server.queue(GRAPH);
+      const relay = cli.spawn(words);
+      await until(() => command.status === "completed");
+      const polls = words.length === 2;
+      if (!polls) await relay.says("The wake socket does not get through.");
+      relay.child.kill("SIGTERM");
+      const { code, stderr } = await relay.ended;
+      expect([code, server.calls("wake").length - asked]).toEqual([0, polls ? 0 : 1]);
+      expect(stderr.includes("wake socket")).toBe(!polls);
+    }
+  });
+
   test("lets a Graph finish after the first signal, sends its result, and exits 0", async () => {
     share("await new Promise((done) => setTimeout(done, 1500)); return 'finished';");
     const command = server.queue(GRAPH);

@@ -110,12 +110,12 @@ export class RealRelay {
     return this.#child !== undefined;
   }
 
-  start(killAt?: KillAt): void {
+  start(killAt?: KillAt, words: readonly string[] = []): void {
     if (this.#child) return;
     const log = openSync(join(this.folder, "log"), "a");
     const child = spawn(
       process.execPath,
-      [...(killAt ? ["--import", SWITCH] : []), MAIN, "--state", this.folder, "start"],
+      [...(killAt ? ["--import", SWITCH] : []), MAIN, "--state", this.folder, "start", ...words],
       {
         cwd: this.folder,
         stdio: ["ignore", log, log],

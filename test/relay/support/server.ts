@@ -16,7 +16,7 @@ export const SERVER = "https://relay.example";
 export const PROJECT = "prj_00000000aaaa";
 export const OTHER_PROJECT = "prj_00000000bbbb";
 
-export type Call = "token" | "sync" | "start" | "control" | "complete" | "projects";
+export type Call = "token" | "sync" | "start" | "control" | "complete" | "projects" | "wake";
 export interface SeenCall {
   call: Call;
   commandId: string | undefined;
@@ -87,7 +87,7 @@ export class FakeServer {
   }
 
   readonly transport: Transport = async (url, init) => {
-    const path = url.slice(`${SERVER}${RELAY_PATH}`.length);
+    const [path = ""] = url.slice(`${SERVER}${RELAY_PATH}`.length).split("?");
     const [, commandId, verb] = /^\/commands\/([^/]+)\/(\w+)$/.exec(path) ?? [];
     const call = (verb ?? path.slice(1)) as Call;
     const body: unknown = init.body === undefined ? undefined : JSON.parse(init.body);
@@ -121,6 +121,8 @@ export class FakeServer {
     }
     if (authorization !== `Bearer token-${this.token}`) return errorAnswer({ error: "token_invalid" });
     if (call === "sync") return this.#sync(body);
+    // It has no sockets.
+    if (call === "wake") return errorAnswer({ error: "invalid_request" });
     const command = this.commands.get(commandId ?? "");
     if (!command) return errorAnswer({ error: "command_not_found" });
     if (call === "start") return this.#start(command, startRequest.parse(body).attempt_id);

@@ -34,6 +34,8 @@ function agentProvider(
 ): OAuthClientProvider {
   let verifier = "";
   let lastTokens: string | null = null;
+  // A sign-in registers anew: the endpoint forgets clients in time, and answers with the one it still knows.
+  let isRegistered = flow === undefined;
   return {
     redirectUrl: flow?.redirectUrl ?? REGISTERED_REDIRECT,
     clientMetadata: {
@@ -46,9 +48,14 @@ function agentProvider(
     ...(flow ? { state: () => flow.state } : {}),
     clientInformation() {
       const { client } = calls.login(serverUrl);
-      return client === null ? undefined : (JSON.parse(client) as StoredOAuthClientInformation);
+      return client === null || !isRegistered
+        ? undefined
+        : (JSON.parse(client) as StoredOAuthClientInformation);
     },
-    saveClientInformation: (client) => calls.saveLogin(serverUrl, { client: JSON.stringify(client) }),
+    saveClientInformation(client) {
+      calls.saveLogin(serverUrl, { client: JSON.stringify(client) });
+      isRegistered = true;
+    },
     tokens() {
       lastTokens = calls.login(serverUrl).tokens;
       return lastTokens === null ? undefined : (JSON.parse(lastTokens) as StoredOAuthTokens);
@@ -63,6 +70,7 @@ function agentProvider(
     },
     codeVerifier: () => verifier,
     invalidateCredentials(scope) {
+      if (scope === "all" || scope === "client") isRegistered = false;
       // A sibling may have stored newer tokens since these were read: those stay.
       if ((scope === "all" || scope === "tokens") && lastTokens !== null)
         calls.dropTokens(serverUrl, lastTokens);

@@ -168,6 +168,16 @@ describe("calling", () => {
     await tunnel.close();
   });
 
+  test("a registration that the endpoint has forgotten is made anew, with the sign-in", async () => {
+    await endpoint.kill9();
+    await endpoint.sql("DELETE FROM oauth_store");
+    await endpoint.restart();
+    const { code, stderr } = await inBrowser(["call", "nothing-of-this-name"]);
+    expect(stderr).toContain("Signing in again");
+    expect(stderr).toContain("No shared Graph is called");
+    expect(code).toBe(EXIT_CODES.usage[0]);
+  });
+
   test("a Graph that fails is told by an exit code of its own", async () => {
     const { code, stderr } = await callAndRun(["folder-report", '{"folder":"/"}']);
     expect(code).toBe(EXIT_CODES.graph_failed[0]);

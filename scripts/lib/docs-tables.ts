@@ -2,6 +2,7 @@ import * as z from "zod";
 import { RELAY_ERRORS, TOOL_ERRORS } from "../../src/protocol/errors.ts";
 import { LIMITS, projectSettings } from "../../src/protocol/limits.ts";
 import { jsonSchemaOf, TOOLS } from "../../src/protocol/tools.ts";
+import { WAKE_CLOSES } from "../../src/protocol/wake.ts";
 
 /** A Markdown table. Cells are text; a `|` in one is escaped. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -38,6 +39,10 @@ export const DOCS_TABLES: Readonly<Record<string, string>> = {
       row.kind,
       row.text,
     ]),
+  ),
+  "wake-closes": table(
+    ["code", "text"],
+    Object.values(WAKE_CLOSES).map(({ code, text }) => [String(code), text]),
   ),
   "tool-errors": table(
     ["code", "text"],

@@ -2,7 +2,7 @@ import * as v2 from "@modelcontextprotocol/client";
 import { Client as V1Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as V1Transport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
-export interface ToolAnswer {
+interface ToolAnswer {
   isError?: boolean;
   structuredContent?: Record<string, unknown>;
   content: { type: string; text?: string }[];

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -11,9 +12,11 @@ import { Cli } from "../relay/support/cli.ts";
 import { newPerson, openLink, type Person } from "../support/browser.ts";
 import { inBrowser } from "../support/browser-suite.ts";
 import { type CallbackServer, startCallbackServer } from "../support/callback-server.ts";
-import { startTestEndpoint, type TestEndpoint } from "../support/endpoint.ts";
+import { authorizationScenarios } from "../support/conformance.ts";
+import { freePort, startTestEndpoint, type TestEndpoint } from "../support/endpoint.ts";
 import { type Agent, OFFICIAL_CLIENTS } from "../support/official-clients.ts";
 import { ScriptedDevice } from "../support/scripted-device.ts";
+import { registerClient } from "../support/sign-in.ts";
 
 // What an owner goes through to let agents and laptops in, and to throw them out again.
 
@@ -182,6 +185,26 @@ await inBrowser("Connecting in a browser", (browser) => {
     expect(row).toContain("may read");
     expect(row).not.toContain("may read and run");
     expect(row).not.toContain("My laptop");
+  });
+
+  it("the conformance suite's authorization scenarios pass, with their consent given here", async () => {
+    const port = await freePort();
+    const clientId = await registerClient(endpoint, "Conformance", `http://127.0.0.1:${port}/callback`);
+    const results = mkdtempSync(join(tmpdir(), "graph-relay-conformance-"));
+    const { code: exit, output } = await authorizationScenarios(
+      { issuer: endpoint.url, clientId, port },
+      results,
+      async (url) => {
+        await page.goto(url);
+        await page.getByLabel("My laptop").check();
+        await button("Allow").click();
+      },
+    );
+    rmSync(results, { recursive: true });
+    expect(exit, output).toBe(0);
+    for (const scenario of ["authorization-server-metadata-endpoint", "authorization-code-grant"])
+      expect(output).toContain(scenario);
+    expect(output).not.toMatch(/FAILURE|WARNING|SKIPPED: /);
   });
 
   describe("a laptop", () => {

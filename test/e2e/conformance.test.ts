@@ -1,14 +1,12 @@
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { authorizationScenarios, conformance } from "../support/conformance.ts";
 import { freePort, startTestEndpoint, type TestEndpoint } from "../support/endpoint.ts";
 import { registerClient, signInAgent } from "../support/sign-in.ts";
 import { startTokenProxy, type TokenProxy } from "../support/token-proxy.ts";
 
-const ROOT = resolve(import.meta.dirname, "../..");
-const SUITE = join(ROOT, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
 const BASELINE = join(import.meta.dirname, "conformance-baseline.yml");
 
 let endpoint: TestEndpoint;
@@ -25,24 +23,6 @@ afterAll(async () => {
   await endpoint?.stop();
   rmSync(results, { recursive: true, force: true });
 });
-
-/** Runs the suite's program; the answer is its exit code and what it printed. */
-function conformance(
-  args: string[],
-  onOutput: (text: string) => void = () => {},
-): Promise<{ code: number | null; output: string }> {
-  return new Promise((done, fail) => {
-    const child = spawn(process.execPath, [SUITE, ...args, "-o", results], { cwd: results });
-    let output = "";
-    const take = (data: Buffer) => {
-      output += data.toString();
-      onOutput(output);
-    };
-    child.stdout.on("data", take);
-    child.stderr.on("data", take);
-    child.on("error", fail).on("close", (code) => done({ code, output }));
-  });
-}
 
 /** Every scenario that a server of four tools can take, with the revisions it is there for. */
 const SCENARIOS: Record<string, readonly string[]> = {
@@ -66,17 +46,20 @@ const SCENARIOS: Record<string, readonly string[]> = {
 describe("the MCP conformance suite", () => {
   for (const [scenario, revisions] of Object.entries(SCENARIOS)) {
     it.each(revisions)(`${scenario}, revision %s`, async (revision) => {
-      const { code, output } = await conformance([
-        "server",
-        "--url",
-        `${proxy.url}/mcp`,
-        "--scenario",
-        scenario,
-        "--spec-version",
-        revision,
-        "--expected-failures",
-        BASELINE,
-      ]);
+      const { code, output } = await conformance(
+        [
+          "server",
+          "--url",
+          `${proxy.url}/mcp`,
+          "--scenario",
+          scenario,
+          "--spec-version",
+          revision,
+          "--expected-failures",
+          BASELINE,
+        ],
+        results,
+      );
       expect(output).not.toContain("SKIPPED: scenario");
       expect(code, output).toBe(0);
     });
@@ -84,30 +67,12 @@ describe("the MCP conformance suite", () => {
 
   it("authorization server: its metadata, and a code for a token", async () => {
     const port = await freePort();
-    const client = await registerClient(endpoint, "Conformance", `http://127.0.0.1:${port}/callback`);
-    let asked: string | undefined;
-    // The suite prints the address that a person would open.
-    const approve = (output: string) => {
-      const [url] = /http:\/\/localhost:\S+\/authorize\?\S+(?=\s)/.exec(output) ?? [];
-      if (url === undefined || asked !== undefined) return;
-      asked = url;
-      void endpoint.owner.approve(url).then((callback) => fetch(callback));
-    };
-    const { code, output } = await conformance(
-      [
-        "authorization",
-        "--url",
-        endpoint.url,
-        "--client-id",
-        client,
-        "--resource",
-        `${endpoint.url}/mcp`,
-        "--port",
-        String(port),
-      ],
-      approve,
+    const clientId = await registerClient(endpoint, "Conformance", `http://127.0.0.1:${port}/callback`);
+    const { code, output } = await authorizationScenarios(
+      { issuer: endpoint.url, clientId, port },
+      results,
+      async (page) => fetch(await endpoint.owner.approve(page)),
     );
-    expect(asked, output).toBeDefined();
     expect(code, output).toBe(0);
     expect(output).not.toMatch(/FAILURE|WARNING|SKIPPED: /);
   });

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { CANCEL_REASONS } from "../../src/protocol/errors.ts";
 import { newCommandId, newId, newUuid } from "../../src/protocol/ids.ts";
 import { systemRandom } from "../../src/protocol/ports.ts";
 import { everyMinute } from "../../src/worker/scheduled.ts";
@@ -76,6 +77,39 @@ describe("access", () => {
     expect(await mayUse(agent, owner.project_id)).toBe(true);
   });
 
+  it("to one project ends while a call is held there: it is refused, what is queued is cancelled, what runs is told to stop", async () => {
+    const owner = await newOwner();
+    const second = await newProject(owner, "Second");
+    const agent = await connectAgent(owner);
+    const device = await pairDevice(owner);
+    const running = await enqueue(agent, device, second);
+    const queued = await enqueue(agent, device, second);
+    const elsewhere = await enqueue(agent, device, owner.project_id);
+    if (!running.ok || !queued.ok || !elsewhere.ok) throw new Error("not queued");
+    const attempt = {
+      device_id: device.device_id,
+      command_id: running.run.command_id,
+      attempt_id: newUuid(systemRandom),
+    };
+    await queue(second).start(attempt);
+    const of = (answer: typeof running, wait_ms: number) => ({
+      agent_id: agent.agent_id,
+      command_id: answer.run.command_id,
+      wait_ms,
+    });
+    const held = [running, queued].map((answer) => queue(second).getRun(of(answer, 40_000)));
+    await owner.browser.submit("/account/agents/disconnect", {
+      agent_id: agent.agent_id,
+      project_id: second,
+    });
+    expect(await Promise.all(held)).toEqual([undefined, undefined]);
+    expect(await queue(second).control(attempt)).toMatchObject({ value: { cancel_requested: true } });
+    expect(await queue(second).start({ ...attempt, command_id: queued.run.command_id })).toMatchObject({
+      value: { go: false, status: "cancelled" },
+    });
+    expect(await queue(owner.project_id).getRun(of(elsewhere, 0))).toMatchObject({ status: "queued" });
+  });
+
   it("ends with the agent: a queued run is cancelled, a running one is told to stop, and what it asks is refused", async () => {
     const owner = await newOwner();
     const agent = await connectAgent(owner);
@@ -137,6 +171,21 @@ describe("access", () => {
     });
     await owner.browser.submit("/account/agents/revoke", { agent_id: agent.agent_id });
     expect(await held).toBeUndefined();
+  });
+
+  it("answers a call that is held for a laptop's queued run when the laptop is removed: it is cancelled, and why", async () => {
+    const owner = await newOwner();
+    const agent = await connectAgent(owner);
+    const device = await pairDevice(owner);
+    const run = await enqueue(agent, device, owner.project_id);
+    if (!run.ok) throw new Error("not queued");
+    const held = queue(owner.project_id).getRun({
+      agent_id: agent.agent_id,
+      command_id: run.run.command_id,
+      wait_ms: 40_000,
+    });
+    await owner.browser.submit("/account/devices/remove", { device_id: device.device_id });
+    expect(await held).toMatchObject({ status: "cancelled", reason: CANCEL_REASONS.device_removed });
   });
 
   it("of a laptop ends with it", async () => {

@@ -274,6 +274,38 @@ describe("the account page", () => {
     expect(page).toContain(device.device_id);
     expect(page).not.toContain("Taken");
   });
+
+  it("does the same work for another account's id as for one that never was: no time to tell them apart by", async () => {
+    const owner = await newOwner();
+    const stranger = await newOwner("Stranger");
+    const agent = await connectAgent(owner);
+    const device = await pairDevice(owner);
+    const csrf = csrfOf(await account(stranger));
+    for (const [path, field, own, unknown] of [
+      ["/account/agents/revoke", "agent_id", agent.agent_id, `agt_${"0".repeat(32)}`],
+      ["/account/agents/disconnect", "agent_id", agent.agent_id, `agt_${"0".repeat(32)}`],
+      ["/account/devices/remove", "device_id", device.device_id, `dev_${"0".repeat(32)}`],
+      ["/account/projects/rename", "project_id", owner.project_id, "prj_000000000000"],
+      ["/account/projects/settings", "project_id", owner.project_id, "prj_000000000000"],
+      ["/account/projects/delete", "project_id", owner.project_id, "prj_000000000000"],
+      ["/account/passkeys/remove", "credential_id", "unknown", "unknown too"],
+    ] as const) {
+      const work: string[][] = [];
+      for (const id of [own, unknown]) {
+        const statements: string[] = [];
+        const prepare = env.DB.prepare.bind(env.DB);
+        const spy = vi.spyOn(env.DB, "prepare").mockImplementation((sql) => {
+          statements.push(sql);
+          return prepare(sql);
+        });
+        await post(stranger.browser, path, { csrf, [field]: id, name: "Taken" });
+        spy.mockRestore();
+        work.push(statements);
+      }
+      expect(work[0], path).toEqual(work[1]);
+      expect(work[0]?.length).toBeGreaterThan(0);
+    }
+  });
 });
 
 describe("pages", () => {

@@ -99,6 +99,19 @@ describe("turned away with 403, naming the scope", () => {
     expect(statuses).toEqual([403]);
     expect(challenge).toContain('error="insufficient_scope"');
     expect(challenge).toContain('scope="osfoundry:read osfoundry:run"');
+    expect(challenge).not.toContain("offline_access");
+  });
+
+  it("one challenge is enough to step up: the scope it names serves every tool, and the older token stays good", async () => {
+    const reader = await connectAgent(owner, { scope: "osfoundry:read" });
+    const RUN = { name: "run_graph_session", arguments: {} };
+    const { challenge } = await call(reader.access_token, RUN);
+    const [, scope = ""] = /scope="([^"]+)"/.exec(challenge) ?? [];
+    const wider = await connectAgent(owner, { clientId: reader.client_id, scope });
+    for (const params of [LIST, RUN, { name: "cancel_graph_run", arguments: {} }])
+      expect((await call(wider.access_token, params)).statuses).toEqual([200]);
+    expect((await call(reader.access_token)).statuses).toEqual([200]);
+    expect((await call(reader.access_token, RUN)).statuses).toEqual([403]);
   });
 
   it("a grant for running alone includes reading", async () => {

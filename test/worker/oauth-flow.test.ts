@@ -404,6 +404,39 @@ describe("authorization requests", () => {
     expect(read.scope).toBe("osfoundry:read");
   });
 
+  it("gives a refresh token with or without offline_access, which is granted to who asks and is no permission", async () => {
+    const owner = await newOwner();
+    for (const [scope, granted] of [
+      ["osfoundry:read", "osfoundry:read"],
+      ["osfoundry:read offline_access", "osfoundry:read offline_access"],
+      // Asked for alone it is as if nothing was: everything is offered to the owner.
+      ["offline_access", "osfoundry:read osfoundry:run offline_access"],
+    ] as const) {
+      const agent = await connectAgent(owner, { scope });
+      expect(agent.scope).toBe(granted);
+      const refreshed = await tokenRequest({
+        grant_type: "refresh_token",
+        refresh_token: agent.refresh_token,
+        client_id: agent.client_id,
+      });
+      const tokens = await refreshed.json<{ access_token: string; scope: string }>();
+      expect(tokens.scope).toBe(granted);
+      expect(await authenticateAgent(bearer(tokens.access_token), env)).toMatchObject({
+        scopes: granted.split(" ").filter((name) => name !== "offline_access"),
+      });
+    }
+    const page = await owner.browser.request(
+      new URL(
+        (
+          await authorizeUrl(await registerClient(REDIRECT, "Off"), {
+            scope: "osfoundry:read offline_access",
+          })
+        ).url,
+      ).href.slice(ORIGIN.length),
+    );
+    expect(await page.text()).not.toContain('value="offline_access"');
+  });
+
   it("gives only what the owner left ticked, and nothing without a project", async () => {
     const owner = await newOwner();
     const other = await newProject(owner, "Other");
@@ -619,7 +652,7 @@ describe("clients that publish a metadata document", () => {
     const { url, verifier } = await authorizeUrl(ID);
     const page = await (await owner.browser.request(new URL(url).pathname + new URL(url).search)).text();
     expect(page).toContain("Published client");
-    expect(page).toContain("Verified: published by <strong>client.example</strong>");
+    expect(page).toContain("Published by <strong>client.example</strong>");
     const response = await exchange(ID, codeOf(await owner.browser.approve(url)), verifier);
     expect(response.status).toBe(200);
     expect(fetched).toHaveBeenCalledTimes(1);

@@ -70,7 +70,6 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   function onRefused(failure: Failure): void {
     if (refused) return;
     refused = failure;
-    sockets.close();
     log.warn(failure.text);
     // A device that was removed has no business to go on; an old relay may finish what it began.
     if (failure.code !== "version_unsupported")

@@ -10,7 +10,7 @@ export interface WakeSockets {
   keep(projects: readonly Project[]): void;
   /** The server is within reach again: sockets that were given up are tried at once. */
   reachable(): void;
-  /** Closes all of them at once, for good. */
+  /** Closes all of them at once. */
   close(): void;
 }
 
@@ -30,7 +30,6 @@ export function createWakeSockets(
 ): WakeSockets {
   const connect = ports.wakeSocket;
   const kept = new Map<string, SocketKeeper>();
-  let closed = false;
   let said = false;
 
   /** Told once: what does not get through today will not for a while. */
@@ -41,7 +40,7 @@ export function createWakeSockets(
 
   return {
     keep(projects) {
-      if (!connect || closed) return;
+      if (!connect) return;
       const wanted = new Set(projects.map((project) => project.project_id));
       for (const [id, keeper] of kept) {
         if (wanted.has(id)) continue;
@@ -62,7 +61,6 @@ export function createWakeSockets(
       for (const keeper of kept.values()) keeper.retry();
     },
     close() {
-      closed = true;
       for (const keeper of kept.values()) keeper.end();
       kept.clear();
     },

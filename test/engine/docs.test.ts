@@ -8,9 +8,10 @@ import {
   SETTING_RANGES,
 } from "../../relay-cli/engine/index.ts";
 import { BUILT_IN_TOOLS, inputSchema } from "../../relay-cli/engine/tools/tool-box.ts";
+import { withoutPadding } from "../../scripts/lib/docs-tables.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
-const page = readFileSync(join(ROOT, "docs/graphs.md"), "utf8");
+const page = withoutPadding(readFileSync(join(ROOT, "docs/graphs.md"), "utf8"));
 const number = (n: number): string => n.toLocaleString("en");
 
 test("docs/graphs.md has every error, with a line of its own", () => {

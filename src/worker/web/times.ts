@@ -11,10 +11,8 @@ const STEPS: readonly (readonly [seconds: number, name: string])[] = [
 export const time = (ms: number) => html`<time datetime="${new Date(ms).toISOString()}">${minute(ms)}</time>`;
 
 /** How long ago something was, for people; from a month on the day. */
-export function ago(ms: number | null) {
-  if (ms === null) return "never";
-  return html`<time datetime="${new Date(ms).toISOString()}" title="${minute(ms)} UTC">${words(ms)}</time>`;
-}
+export const ago = (ms: number) =>
+  html`<time datetime="${new Date(ms).toISOString()}" title="${minute(ms)} UTC">${words(ms)}</time>`;
 
 function words(ms: number): string {
   const seconds = Math.floor((systemClock.now() - ms) / 1000);

@@ -5,7 +5,7 @@ const QUIET = /"sessions\\":\\"unchanged|→ POST \/sync|→ POST \/token|← 20
 const LINES = 60;
 
 /** A failing seed for people: what broke, what was enough to break it, how it went, how to see it again. */
-export function describe({
+export function describeFailure({
   seed,
   result,
   kept = [],

@@ -4,6 +4,7 @@ import { importProduct } from "./core/loader.ts";
 import { replacePlatform } from "./core/platform.ts";
 import { drawScenario } from "./scenario/scenario.ts";
 import { loadWorker } from "./server/server.ts";
+import { installSockets } from "./server/sockets.ts";
 import { type Modules, type RunOptions, type RunResult, World } from "./world.ts";
 
 export type Simulate = (seed: number, options?: Partial<RunOptions>) => Promise<RunResult>;
@@ -14,6 +15,7 @@ export type Simulate = (seed: number, options?: Partial<RunOptions>) => Promise<
  */
 export async function prepare(): Promise<Simulate> {
   const enter = replacePlatform();
+  installSockets();
   const modules: Modules = { worker: await loadWorker(), relay: await loadRelay() };
   return async (seed, { trace = false, only } = {}) => {
     const options: RunOptions = { trace, only };

@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { describe } from "./describe.ts";
+import { describeFailure } from "./describe.ts";
 import { huntMutant } from "./mutants/hunt.ts";
 import { MUTANTS } from "./mutants/mutants.ts";
 import { Pool } from "./pool.ts";
@@ -58,7 +58,8 @@ async function many(): Promise<number> {
     `\n${total.seeds} seeds, ${total.commands} simulated runs (${total.starts} started, ${total.finished} finished), ` +
       `${total.faults} faults, ${seconds} s: ${total.failing.length} violations`,
   );
-  for (const seed of total.failing.slice(0, 3)) console.log(describe(await pool.run({ seed, shrink: true })));
+  for (const seed of total.failing.slice(0, 3))
+    console.log(describeFailure(await pool.run({ seed, shrink: true })));
   await pool.close();
   return total.failing.length === 0 ? 0 : 1;
 }

@@ -297,6 +297,7 @@ export class SimulatedLaptop {
       },
       transport: watchAnswers(network.transport(process, this.name), this.#world.broken, this, mayDie),
       isReady: () => true,
+      ...(this.facts.wakes ? { wakeSocket: network.wakeSocket(process, this.name) } : {}),
       random,
       store,
       engine: simulatedEngine(process, dice(this.#world.seed, this.name, "engine", this.#lives), {

@@ -1,8 +1,9 @@
-import type { Transport } from "../../../relay-cli/relay/ports.ts";
+import type { Transport, WakeConnector } from "../../../relay-cli/relay/ports.ts";
 import type { Faults } from "../core/faults.ts";
 import type { History } from "../core/history.ts";
 import type { Scheduler } from "../core/scheduler.ts";
 import type { Process } from "./process.ts";
+import { wakeConnector } from "./wake.ts";
 
 /** The server's door: a request in, an answer out. Rejects only if the server's process went. */
 export type Door = (request: Request) => Promise<Response>;
@@ -50,6 +51,18 @@ export class Network {
       answered.catch(() => {});
       return process.waitFor(Promise.race([answered, aborted]));
     };
+  }
+
+  /** The wake socket port of one process on the laptop `who`. */
+  wakeSocket(process: Process, who: string): WakeConnector {
+    const network = {
+      scheduler: this.#scheduler,
+      faults: this.#faults,
+      history: this.#history,
+      offline: this.offline,
+      door: this.#door,
+    };
+    return wakeConnector(network, process, who);
   }
 
   async #exchange(

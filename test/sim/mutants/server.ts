@@ -100,11 +100,11 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
   fault(
     "keys are not looked for in the projects a session was shared with",
     "worker/mcp/placement.ts",
-    "if (home === target) {",
-    "if (target !== undefined) {",
+    "if (home === target || ask.repeat_only) {\n    const answer = await enqueueAt(home, newCommandId(home.project_id",
+    "if (target !== undefined) {\n    const answer = await enqueueAt(target, newCommandId(target.project_id",
   ),
   fault(
-    "time passes only when the alarm rings, and never for expiry",
+    "a queued command never expires",
     "durable/time.ts",
     "[...to(scope).expire.all(values), ...to(scope).lose.all(values)]",
     "to(scope).lose.all(values)",

@@ -2,6 +2,9 @@ import type { Dice } from "../core/dice.ts";
 import type { Behaviour } from "../laptop/engine.ts";
 import type { Account, Agent, Laptop, Operation, Patience } from "./scenario.ts";
 
+/** A world that outlasts the shortest expiry of a queued command, in milliseconds. */
+export const LONG_WORLD = 420_000;
+
 type Draft = Operation extends infer O ? (O extends Operation ? Omit<O, "n" | "at"> : never) : never;
 type Sheet = { at: number; draft: Draft }[];
 type Run = { at: number; agent: Agent; row: number };
@@ -150,6 +153,17 @@ function drawOwner(draw: Dice, account: Account, calmAt: number, sheet: Sheet): 
 /** What happens to a laptop beside its owner's wishes. */
 function drawTrouble(draw: Dice, laptop: Laptop, calmAt: number, sheet: Sheet): void {
   const name = laptop.name;
+  // A laptop that is away for longer than a queued command waits.
+  if (calmAt > LONG_WORLD && draw.chance(0.5)) {
+    const [leave, back] = draw.pick([
+      ["kill", "start"],
+      ["sleep", "wake"],
+      ["go offline", "go online"],
+    ] as const);
+    sheet.push({ at: draw.int(0, 100_000), draft: { do: leave, laptop: name } });
+    sheet.push({ at: calmAt, draft: { do: back, laptop: name } });
+    return;
+  }
   for (let i = draw.pick([0, 0, 1, 2, 3]); i > 0; i--) {
     const at = draw.int(0, calmAt);
     const after = at + draw.pick([draw.int(100, 5_000), draw.int(5_000, 150_000)]);

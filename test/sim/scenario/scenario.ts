@@ -4,7 +4,7 @@ import { DEFAULT_SETTINGS } from "../../../src/protocol/limits.ts";
 import { type Dice, dice } from "../core/dice.ts";
 import type { Rates } from "../core/faults.ts";
 import type { Behaviour } from "../laptop/engine.ts";
-import { drawOperations } from "./operations.ts";
+import { drawOperations, LONG_WORLD } from "./operations.ts";
 import { drawWeather } from "./weather.ts";
 
 /** Everything that a seed decides before its world begins: who is there, what they do, what goes wrong. */
@@ -28,6 +28,8 @@ export interface Laptop {
   name: string;
   deviceId: string;
   concurrency: number;
+  /** It keeps wake sockets open; otherwise its passes alone find work. */
+  wakes: boolean;
   graphs: { id: string; slug: string }[];
   /** Shared from the start. */
   shares: { project: string; graph: string }[];
@@ -70,7 +72,7 @@ export interface Patience {
 /** The scenario of a seed. Equal seeds give equal scenarios. */
 export function drawScenario(seed: number): Scenario {
   const draw = dice(seed, "scenario");
-  const calmAt = draw.int(120, 420) * 1000;
+  const calmAt = draw.chance(0.15) ? draw.int(LONG_WORLD + 1, 700_000) : draw.int(120_000, LONG_WORLD);
   const accounts = Array.from({ length: draw.chance(0.3) ? 2 : 1 }, (_, n) => drawAccount(draw, n));
   return {
     seed,
@@ -107,7 +109,14 @@ function drawLaptop(draw: Dice, name: string, projects: string[]): Laptop {
   const shares = graphs.flatMap((graph) =>
     projects.filter(() => draw.chance(0.8)).map((project) => ({ project, graph: graph.id })),
   );
-  return { name, deviceId: newId("dev", draw), concurrency: draw.pick([1, 1, 1, 2, 3]), graphs, shares };
+  return {
+    name,
+    deviceId: newId("dev", draw),
+    concurrency: draw.pick([1, 1, 1, 2, 3]),
+    wakes: draw.chance(0.5),
+    graphs,
+    shares,
+  };
 }
 
 function drawSettings(draw: Dice): ProjectSettings {

@@ -15,6 +15,9 @@ const WORST: Readonly<Record<string, Rates>> = {
   },
   /** The answer on its way back: the server has done its part. */
   reply: { lost: 0.15, reset: 0.2, cut: 0.1, torn: 0.1, error: 0.1, delayed: 0.1 },
+  /** A wake socket's upgrade, and a message on it. */
+  upgrade: { refused: 0.2, hangs: 0.1, cut: 0.4 },
+  wake: { lost: 0.3, late: 0.2, doubled: 0.2 },
   /** An agent's call to a tool, and its answer. */
   call: { lost: 0.2, delayed: 0.2, doubled: 0.2 },
   answer: { lost: 0.3 },

@@ -1,5 +1,6 @@
 import type { Scheduler, Timer } from "../core/scheduler.ts";
 import { type BeforeWrite, Evicted, ObjectDisk, objectStorage } from "./object-storage.ts";
+import type { SimulatedSocket } from "./sockets.ts";
 
 /** An object's code while it is in memory. */
 interface Instance {
@@ -204,7 +205,7 @@ export class ObjectHost {
       acceptWebSocket: (socket: SimulatedSocket, tags: string[] = []) => {
         socket.tags = tags;
         home.sockets.push(socket);
-        socket.onDrop = () => home.sockets.splice(home.sockets.indexOf(socket), 1);
+        socket.onForget = () => home.sockets.splice(home.sockets.indexOf(socket), 1);
       },
       getWebSockets: (tag?: string) => home.sockets.filter((s) => tag === undefined || s.tags.includes(tag)),
       getTags: (socket: SimulatedSocket) => socket.tags,
@@ -237,44 +238,5 @@ export class ObjectHost {
       return;
     }
     if (doubled) await this.#inside(home.name, (instance) => instance.alarm()).catch(() => {});
-  }
-}
-
-/** One end of a WebSocket in the world. What is sent on one end arrives at the other. */
-export class SimulatedSocket {
-  tags: string[] = [];
-  other: SimulatedSocket | undefined;
-  onMessage: ((data: unknown) => void) | undefined;
-  onDrop: (() => void) | undefined;
-  onClose: (() => void) | undefined;
-  #attachment: unknown;
-  #open = true;
-
-  accept(): void {}
-
-  send(data: unknown): void {
-    if (!this.#open) throw new TypeError("Can't call WebSocket send() after close().");
-    this.other?.onMessage?.(data);
-  }
-
-  close(): void {
-    this.drop();
-  }
-
-  /** The connection is gone, for both ends. */
-  drop(): void {
-    if (!this.#open) return;
-    this.#open = false;
-    this.onDrop?.();
-    this.onClose?.();
-    this.other?.drop();
-  }
-
-  serializeAttachment(value: unknown): void {
-    this.#attachment = structuredClone(value);
-  }
-
-  deserializeAttachment(): unknown {
-    return this.#attachment ?? null;
   }
 }

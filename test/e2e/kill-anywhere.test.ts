@@ -14,8 +14,9 @@ import type { RealRelay } from "../support/real-relay.ts";
 
 const LAPTOPS = 11;
 const RANDOM_POINTS = 10;
+const RANDOM_LAPTOPS = 3;
 /** Another seed's random points: `GRAPH_RELAY_KILL_SEED=7 npm test`. */
-const SEED = process.env.GRAPH_RELAY_KILL_SEED ?? "1";
+const SEED = process.env.GRAPH_RELAY_KILL_SEED ?? "48";
 const CALLS: readonly CallKind[] = ["token", "sync", "start", "control", "complete"];
 
 let world: KillWorld;
@@ -109,7 +110,7 @@ describe("kill -9 of the endpoint", () => {
     await Promise.all([...holds, ...unheard].map(({ reached }) => reached));
 
     await world.killEndpoint();
-    expect(world.brokenNow()).toEqual([]);
+    expect(world.brokenNow(world.relays)).toEqual([]);
     for (const held of [...holds, ...unheard]) held.cut();
     running.letGo(inRun.key);
     endLease(late.tickets);
@@ -145,6 +146,7 @@ describe.concurrent("a network that fails at each call once", () => {
     relay.start();
     while (left.size > 0) {
       await wait(500);
+      relay.proxy.cutSockets();
       relay.wake();
     }
   }
@@ -172,9 +174,9 @@ describe.concurrent("a network that fails at each call once", () => {
     }));
 });
 
-test(`${RANDOM_POINTS} random points of seed ${SEED}`, async () => {
+test(`${RANDOM_POINTS} random points of seed ${SEED}`, { timeout: 300_000 }, async () => {
   for (let n = 1; n <= RANDOM_POINTS; n++) {
-    const plan = planOf(SEED, n, LAPTOPS);
+    const plan = planOf(SEED, n, RANDOM_LAPTOPS);
     expect(await strike(world, plan), `seed ${SEED}, point ${n}: ${JSON.stringify(plan)}`).toEqual([]);
   }
   await expectWhole(world.relays);

@@ -6,7 +6,7 @@ import type { Wish } from "./world.ts";
 
 /** When to strike: at a statement of the relay's, at a call of the relay's, or at a time. */
 export type Moment =
-  | ({ at: "statement" } & Pick<KillAt, "nth" | "when">)
+  | ({ at: "statement" } & KillAt)
   | { at: "call"; kind: CallKind; when: (typeof WHENS)[number]; delay_ms: number }
   | { at: "time"; ms: number };
 
@@ -21,14 +21,23 @@ export interface Plan {
   cancel_after_ms?: number;
   /** Something the network does besides. */
   noise?: { kind: CallKind; treatment: TreatmentName };
+  /** The wake sockets are cut once the runs are asked for. */
+  cut_sockets: boolean;
   /** The next kill comes before this one is mended. */
   chained: boolean;
 }
 
 const WHENS = ["before", "half-way in", "in flight", "after"] as const;
 const KINDS = ["token", "sync", "start", "complete", "complete", "control"] as const;
-/** A relay that starts, runs a Graph and reports it makes about 60 statements, and 35 more for another. */
-const STATEMENTS = 90;
+/** Statements, by a text that they hold, and how many of them a relay makes about that starts, runs a Graph or two and reports. */
+const STATEMENTS: readonly [text: string, most: number][] = [
+  ["", 90],
+  ["", 90],
+  ["INSERT INTO", 12],
+  ["UPDATE ", 8],
+  ["COMMIT", 6],
+  ["DELETE FROM", 5],
+];
 const NOISE = (Object.keys(TREATMENTS) as TreatmentName[]).filter((name) => name !== "413");
 
 /** The kill of this number in the history of this seed. */
@@ -45,6 +54,7 @@ export function planOf(seed: string, n: number, laptops: number): Plan {
     wishes,
     ...(roll.chance(0.15) ? { cancel_after_ms: roll.int(0, 800) } : {}),
     ...(roll.chance(0.2) ? { noise: { kind: roll.pick(KINDS), treatment: roll.pick(NOISE) } } : {}),
+    cut_sockets: roll.chance(0.1),
     chained: roll.chance(0.5),
   };
 }
@@ -53,8 +63,10 @@ function momentOf(roll: Dice, victim: Plan["victim"]): Moment {
   const at = roll.pick(
     victim === "relay" ? (["statement", "statement", "call", "time"] as const) : (["call", "time"] as const),
   );
-  if (at === "statement")
-    return { at, nth: roll.int(1, STATEMENTS), when: roll.pick(["before", "after"] as const) };
+  if (at === "statement") {
+    const [text, most] = roll.pick(STATEMENTS);
+    return { at, texts: [text], nth: roll.int(1, most), when: roll.pick(["before", "after"] as const) };
+  }
   if (at === "time") return { at, ms: roll.int(0, 1_800) };
   const kind = roll.chance(0.05) ? "control" : roll.pick(["token", "sync", "start", "complete"] as const);
   return { at, kind, when: roll.pick(WHENS), delay_ms: roll.int(0, 12) };

@@ -72,6 +72,13 @@ export function listedSessions(endpointState: string): string[] {
   );
 }
 
+/** The projects whose object is not known to hold the newest list of who may use it. */
+export function projectsBehind(endpointState: string): string[] {
+  return reading(databaseFile(endpointState, "d1/miniflare-D1DatabaseObject"), (all) =>
+    all<{ id: string }>("SELECT id FROM projects WHERE access_applied < access_version").map(({ id }) => id),
+  );
+}
+
 /** The database of the endpoint's one object. */
 export const objectFile = (endpointState: string): string =>
   databaseFile(endpointState, "do/graph-relay-ProjectQueue");

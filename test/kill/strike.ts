@@ -27,10 +27,14 @@ export async function strike(world: KillWorld, plan: Plan): Promise<string[]> {
     return struck;
   };
   const struckAtMoment = arrange(relay, moment, kill);
-  void asking.then(() => relay.running && relay.wake());
-  const noMoreToCome = asking.then(() =>
-    until("all is at rest", () => struck !== undefined || world.isAtRest([relay])),
-  );
+  void asking.then(() => {
+    if (plan.cut_sockets) relay.proxy.cutSockets();
+    if (relay.running) relay.wake();
+  });
+  // A moment that does not come in this history is any moment of it.
+  const noMoreToCome = asking
+    .then(() => until("all is at rest", () => struck !== undefined || world.isAtRest([relay])))
+    .catch(() => {});
   await Promise.race([struckAtMoment, noMoreToCome]);
   await kill();
 
@@ -46,7 +50,7 @@ export async function strike(world: KillWorld, plan: Plan): Promise<string[]> {
 async function arrange(relay: RealRelay, moment: Moment, kill: () => Promise<void>): Promise<void> {
   if (moment.at === "statement") {
     await relay.kill9();
-    relay.start({ texts: [], nth: moment.nth, when: moment.when });
+    relay.start(moment);
     return relay.gone();
   }
   relay.start();

@@ -6,13 +6,13 @@ import { RealRelay } from "../support/real-relay.ts";
 import { signInAgent } from "../support/sign-in.ts";
 import { AskingAgent } from "./asking-agent.ts";
 import { type Asked, brokenAtRest, brokenNow, type Facts } from "./invariants.ts";
-import { listedSessions, type RelayRecords, type ServerRun, serverRuns } from "./records.ts";
+import { listedSessions, projectsBehind, type RelayRecords, type ServerRun, serverRuns } from "./records.ts";
 
 /** How long everything may take to come to rest once it is up: a pause of the relay's is at most a minute. */
-const REST_MS = 90_000;
+const REST_MS = 75_000;
 /** How long what a killed relay left behind may still run. */
 const LEFTOVER_MS = 5_000;
-const LOOK_MS = 50;
+const LOOK_MS = 100;
 
 /** What a run is to do; without `ms` it waits until it is let go. */
 export interface Wish {
@@ -30,6 +30,8 @@ export class KillWorld {
   readonly agentProxy: ChaosProxy;
   readonly asked: Asked[] = [];
   endpointKills = 0;
+  /** Laptops that were not seen at rest since something was asked of them. */
+  readonly disturbed = new Set<RealRelay>();
 
   private constructor(
     endpoint: TestEndpoint,
@@ -61,6 +63,7 @@ export class KillWorld {
     const { sessionId } = relay;
     const asked: Asked = { key, sessionId, fails, characters, tickets: new Set() };
     this.asked.push(asked);
+    this.disturbed.add(relay);
     await this.#askFor(asked, { ...wish, characters, key });
     return asked;
   }
@@ -88,18 +91,18 @@ export class KillWorld {
   }
 
   /** What is broken on these laptops at this moment. */
-  brokenNow(relays = this.relays): string[] {
+  brokenNow(relays: readonly RealRelay[] = [...this.disturbed]): string[] {
     return brokenNow(this.#facts(relays));
   }
 
   /** Whether nothing is under way for these laptops, nor waits. */
-  isAtRest(relays = this.relays): boolean {
+  isAtRest(relays: readonly RealRelay[]): boolean {
     const { server, relays: found } = this.#facts(relays);
     return server.every((run) => isTerminal(run.state)) && found.every(({ now }) => !hasOpenItems(now));
   }
 
   /** Starts the relays that have something to do, waits until everything is at rest, and says what is broken then. */
-  async brokenAtRest(relays = this.relays): Promise<string[]> {
+  async brokenAtRest(relays: readonly RealRelay[] = [...this.disturbed]): Promise<string[]> {
     const waiting = serverRuns(this.endpoint.state).filter((run) => !isTerminal(run.state));
     for (const relay of relays)
       if (waiting.some((run) => run.session_id === relay.sessionId) || hasOpenItems(relay.records()))
@@ -114,12 +117,13 @@ export class KillWorld {
       this.#repeats.delete(asked);
       told.push(...(await this.#untrueAnswer(asked)));
     }
+    for (const relay of relays) this.disturbed.delete(relay);
     const facts = this.#facts(relays);
-    return [...restless, ...brokenNow(facts), ...brokenAtRest(facts), ...told, ...this.#untrueList(relays)];
+    return [...restless, ...brokenNow(facts), ...brokenAtRest(facts), ...told, ...this.#untrueLists(relays)];
   }
 
   /** Processes that outlive the relays, once those are killed. */
-  async leftovers(relays = this.relays): Promise<string[]> {
+  async leftovers(relays: readonly RealRelay[]): Promise<string[]> {
     await Promise.all(relays.map((relay) => relay.kill9()));
     const left = () => relays.flatMap((relay) => relay.leftovers());
     await until("nothing is left", () => left().length === 0, LEFTOVER_MS).catch(() => {});
@@ -158,11 +162,13 @@ export class KillWorld {
         ];
   }
 
-  #untrueList(relays: readonly RealRelay[]): string[] {
+  #untrueLists(relays: readonly RealRelay[]): string[] {
     const listed = listedSessions(this.endpoint.state);
-    return relays
-      .filter(({ sessionId }) => !listed.includes(sessionId))
-      .map(({ sessionId }) => `the list is true: ${sessionId} is not in it`);
+    const missing = relays.filter(({ sessionId }) => !listed.includes(sessionId));
+    return [
+      ...missing.map(({ sessionId }) => `the list is true: ${sessionId} is not in it`),
+      ...projectsBehind(this.endpoint.state).map((id) => `the object of ${id} is behind D1`),
+    ];
   }
 }
 

@@ -126,7 +126,10 @@ export class RealRelay {
     closeSync(log);
     this.starts++;
     this.#child = child;
+    const kill = () => child.kill("SIGKILL");
+    process.once("exit", kill);
     child.once("close", (_, signal) => {
+      process.off("exit", kill);
       this.#child = undefined;
       if (signal === "SIGKILL") this.deaths.push(this.records());
     });

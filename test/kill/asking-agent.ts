@@ -3,6 +3,8 @@ import { TOOL_ERRORS } from "../../src/protocol/errors.ts";
 import { type CancelOutput, cancelOutput, type RunOutput, runOutput } from "../../src/protocol/tools.ts";
 
 const GIVE_UP_MS = 60_000;
+/** How long it waits for one answer. */
+const PATIENCE_MS = 20_000;
 /** What an agent may ask again with the same input. */
 const AGAIN: readonly string[] = [TOOL_ERRORS.unavailable, TOOL_ERRORS.internal];
 
@@ -53,6 +55,7 @@ export class AskingAgent {
     try {
       const response = await fetch(this.#url, {
         method: "POST",
+        signal: AbortSignal.timeout(PATIENCE_MS),
         headers: {
           "content-type": "application/json",
           accept: "application/json, text/event-stream",

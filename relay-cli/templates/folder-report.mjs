@@ -40,6 +40,8 @@ const IGNORED = [
 const TEXT =
   /\.(c|cc|cpp|cs|css|go|h|hpp|html|java|js|jsx|kt|lua|md|mjs|cjs|mts|php|pl|py|rb|rs|scala|sh|sql|swift|toml|ts|tsx|txt|vue|ya?ml|zig)$/i;
 const TODO = /(?:\/\/|#|\*|--|;)\s*(?:TODO|FIXME|HACK|XXX)\b|\b(?:TODO|FIXME)[:(]/;
+// Rows of each list in the summary, which is for reading.
+const SHOWN = 5;
 const MAX_FILES_READ = 2_000;
 const MAX_FILE_SIZE = 256_000;
 
@@ -116,13 +118,16 @@ function size(bytes) {
 }
 
 function summarize(report) {
-  const lines = [
+  const rows = (list, row) => list.slice(0, SHOWN).map((item) => `  ${row(item)}`);
+  return [
     `${report.folder}: ${report.files} files, ${size(report.bytes)}${report.complete ? "" : " (the first 50,000 entries only)"}`,
-    `By type: ${report.types.map((t) => `${t.type} ${t.files} (${size(t.bytes)})`).join(", ")}`,
-    `Largest: ${report.largest.map((f) => `${f.file} (${size(f.bytes)})`).join(", ")}`,
+    "By type:",
+    ...rows(report.types, (t) => `${size(t.bytes).padStart(8)}  ${t.type} (${t.files})`),
+    "Largest:",
+    ...rows(report.largest, (f) => `${size(f.bytes).padStart(8)}  ${f.file}`),
     `TODO lines: ${report.todo_count}`,
-    ...report.todos.map((t) => `  ${t.file}:${t.line} ${t.text}`),
-    `Changed last: ${report.recent.map((f) => `${f.file} (${f.modified.slice(0, 16).replace("T", " ")})`).join(", ")}`,
-  ];
-  return lines.join("\n");
+    ...rows(report.todos, (t) => `${t.file}:${t.line}  ${t.text}`),
+    "Changed last:",
+    ...rows(report.recent, (f) => `${f.modified.slice(0, 16).replace("T", " ")}  ${f.file}`),
+  ].join("\n");
 }

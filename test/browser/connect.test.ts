@@ -46,22 +46,20 @@ const newLaptop = () => {
   laptops.push(cli);
   return cli;
 };
-beforeAll(async () => {
-  endpoint = await startTestEndpoint();
-  const link = await ownerLink(
-    { accountId: endpoint.accountId },
-    { clock: systemClock, random: systemRandom },
-  );
-  await endpoint.sql(...link.sql);
-  code = link.code;
+async function setUp(): Promise<void> {
+  endpoint = await startTestEndpoint(async (accountId) => {
+    const link = await ownerLink({ accountId }, { clock: systemClock, random: systemRandom });
+    code = link.code;
+    return link.sql;
+  });
   await endpoint.owner.submit("/account/projects", { name: "Private" });
   callback = await startCallbackServer();
-});
-afterAll(async () => {
+}
+async function tearDown(): Promise<void> {
   for (const cli of laptops) await cli.remove();
   await callback?.close();
   await endpoint?.stop();
-});
+}
 
 /** The first text that each pattern finds in what a command says on stderr. */
 function words(command: ReturnType<Cli["spawn"]>, patterns: readonly RegExp[]): Promise<string[]> {
@@ -101,6 +99,8 @@ const statusOf = async (agent: Agent, command_id: string) =>
 const history = (cli: Cli) => cli.store((store) => store.history.list(10));
 
 await inBrowser("Connecting in a browser", (browser) => {
+  beforeAll(setUp);
+  afterAll(tearDown);
   let owner: Person;
   let page: Page;
   beforeAll(async () => {

@@ -36,7 +36,8 @@ export const TRESPASS = `(async () => {
   image.src = "http://127.0.0.1:9/x.png";
   document.body.append(inline, elsewhere, handler, image);
   handler.click();
-  await new Promise((done) => setTimeout(done, 100));
+  for (let tries = 0; tries < 50 && seen.length < 4; tries++)
+    await new Promise((done) => setTimeout(done, 100));
   return seen.sort();
 })()`;
 

@@ -20,14 +20,12 @@ let code: string;
 /** A page of somebody else on the same machine: same site, other origin, so that cookies do travel. */
 let foreign: { server: Server; url: string; html: string };
 
-beforeAll(async () => {
-  endpoint = await startTestEndpoint();
-  const link = await ownerLink(
-    { accountId: endpoint.accountId },
-    { clock: systemClock, random: systemRandom },
-  );
-  await endpoint.sql(...link.sql);
-  code = link.code;
+async function setUp(): Promise<void> {
+  endpoint = await startTestEndpoint(async (accountId) => {
+    const link = await ownerLink({ accountId }, { clock: systemClock, random: systemRandom });
+    code = link.code;
+    return link.sql;
+  });
   await endpoint.owner.submit("/account/projects", { name: HOSTILE });
   await endpoint.owner.submit("/account/projects", { name: LONG });
   await signInAgent(endpoint, { name: HOSTILE });
@@ -40,11 +38,11 @@ beforeAll(async () => {
   const address = server.address();
   const port = typeof address === "object" && address ? address.port : 0;
   foreign = { server, url: `http://localhost:${port}/`, html: "" };
-});
-afterAll(async () => {
+}
+async function tearDown(): Promise<void> {
   foreign?.server.close();
   await endpoint?.stop();
-});
+}
 
 /** The consent page's address for a client of this name and redirect. */
 async function consentUrl(name: string, redirect: string): Promise<string> {
@@ -78,6 +76,8 @@ const laptopUrl = () => {
 };
 
 await inBrowser("Pages in a browser", (browser) => {
+  beforeAll(setUp);
+  afterAll(tearDown);
   let owner: Person;
   let page: Page;
   let project: string;
@@ -145,9 +145,9 @@ await inBrowser("Pages in a browser", (browser) => {
   it("a consent page in somebody else's frame is refused by the browser", async () => {
     foreign.html = `<iframe src="${(await consentUrl("Framed", "https://evil.example/cb")).replaceAll("&", "&amp;")}"></iframe>`;
     await page.goto(foreign.url);
-    await page.waitForTimeout(300);
-    const [, frame] = page.frames();
-    expect(frame?.url()).toBe("chrome-error://chromewebdata/");
+    await expect
+      .poll(() => page.frames().at(1)?.url(), { timeout: 10_000 })
+      .toBe("chrome-error://chromewebdata/");
   });
 
   it.each([

@@ -13,22 +13,18 @@ let links: string[];
 let invited: string;
 const people: Person[] = [];
 
-beforeAll(async () => {
-  endpoint = await startTestEndpoint();
-  const codes = [
-    await ownerLink({ accountId: endpoint.accountId }, ports),
-    await ownerLink({ accountId: endpoint.accountId }, ports),
-    await ownerLink({ accountId: endpoint.accountId }, ports),
-  ];
-  const guest = await invitation(ports);
-  await endpoint.sql(...codes.flatMap(({ sql }) => sql), ...guest.sql);
-  links = codes.map(({ code }) => code);
-  invited = guest.code;
-});
-afterEach(async () => {
+async function setUp(): Promise<void> {
+  endpoint = await startTestEndpoint(async (accountId) => {
+    const made = await Promise.all([1, 2, 3].map(() => ownerLink({ accountId }, ports)));
+    const guest = await invitation(ports);
+    links = made.map(({ code }) => code);
+    invited = guest.code;
+    return [...made.flatMap(({ sql }) => sql), ...guest.sql];
+  });
+}
+async function closePages(): Promise<void> {
   for (const person of people.splice(0)) await person.close();
-});
-afterAll(() => endpoint?.stop());
+}
 
 const button = (page: Page, name: string) => page.getByRole("button", { name });
 const signOut = (page: Page) => button(page, "Sign out").click();
@@ -46,6 +42,9 @@ async function addPasskey(page: Page, name: string): Promise<void> {
 }
 
 await inBrowser("An owner in a browser", (browser) => {
+  beforeAll(setUp);
+  afterEach(closePages);
+  afterAll(() => endpoint?.stop());
   const open = async (which: Browser = browser()): Promise<Person> => {
     const person = await newPerson(which);
     people.push(person);

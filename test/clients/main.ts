@@ -40,13 +40,15 @@ const CLIENTS: readonly RealClient[] = [
 async function openTheatre(): Promise<{ theatre: Theatre; close(): Promise<void> }> {
   const found = await findBrowser();
   if ("missing" in found) throw new Error(found.missing);
-  const endpoint = await startTestEndpoint();
-  const ports = { clock: systemClock, random: systemRandom };
-  const link = await ownerLink({ accountId: endpoint.accountId }, ports);
-  await endpoint.sql(...link.sql, ...documentsAsPublished(systemClock.now()));
+  let code = "";
+  const endpoint = await startTestEndpoint(async (accountId) => {
+    const link = await ownerLink({ accountId }, { clock: systemClock, random: systemRandom });
+    code = link.code;
+    return [...link.sql, ...documentsAsPublished(systemClock.now())];
+  });
   const browser = await launchBrowser(found.program);
   const { page } = await newPerson(browser);
-  await openLink(page, endpoint.url, link.code);
+  await openLink(page, endpoint.url, code);
   const device = await ScriptedDevice.pair(endpoint);
   await device.sync([SESSION]);
   const door = await closeDoor();

@@ -89,7 +89,7 @@ export const PHONE = { width: 360, height: 740 };
 
 export async function newPerson(browser: Browser, options: { phone?: boolean } = {}): Promise<Person> {
   const context = await browser.newContext(options.phone ? { viewport: PHONE } : {});
-  context.setDefaultTimeout(15_000);
+  context.setDefaultTimeout(30_000);
   const page = await context.newPage();
   const devtools = await context.newCDPSession(page);
   await devtools.send("WebAuthn.enable");

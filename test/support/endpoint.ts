@@ -35,8 +35,13 @@ export interface TestEndpoint {
   stop(): Promise<void>;
 }
 
-/** Starts an endpoint with an owner who is signed in. Takes five to ten seconds; share one in a test file. */
-export async function startTestEndpoint(): Promise<TestEndpoint> {
+/**
+ * Starts an endpoint with an owner who is signed in. Takes five to ten seconds; share one in a test file.
+ * `more`: SQL to begin with, for the owner's account; each later call of `sql` takes seconds.
+ */
+export async function startTestEndpoint(
+  more: (accountId: string) => Promise<readonly string[]> = async () => [],
+): Promise<TestEndpoint> {
   // wrangler is found when a test is started without npm, too.
   const bins = ["node_modules/.bin", "node_modules/node/bin"].map((path) => join(ROOT, path));
   process.env.PATH = [...bins, process.env.PATH].join(delimiter);
@@ -44,7 +49,7 @@ export async function startTestEndpoint(): Promise<TestEndpoint> {
   const place: EndpointPlace = { root: ROOT, state, port: await freePort() };
   await prepareEndpoint(place);
   const link = await ownerLink({ name: "Owner" }, { clock: systemClock, random: systemRandom });
-  await executeSql(place, link.sql);
+  await executeSql(place, [...link.sql, ...(await more(link.account_id))]);
   let running: LocalEndpoint | undefined = await startEndpoint(place);
   const { url } = running;
   const owner = new OwnerBrowser(url);

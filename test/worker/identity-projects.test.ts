@@ -76,7 +76,8 @@ describe("a project's settings", () => {
     expect(page).toContain("5 minutes to 7 days; 1 day unless you change it");
     expect(page).toContain('name="lease_seconds" value="90"');
     const change = { queue_expiry_seconds: "90", queue_expiry_seconds_unit: "minutes", lease_seconds: "120" };
-    expect((await save(owner, owner.project_id, change)).status).toBe(303);
+    const saved = (await save(owner, owner.project_id, change)).headers.get("location") ?? "";
+    expect(await (await owner.browser.request(saved)).text()).toContain("Saved.");
     expect(await stored(owner.project_id)).toEqual({
       ...DEFAULT_SETTINGS,
       queue_expiry_seconds: 5400,

@@ -23,6 +23,8 @@ import { isFresh, type Owner, type WebContext } from "./session.ts";
 const PROJECTS_MAX = 50;
 
 const pageOf = (projectId: string): string => `/account/projects/${projectId}`;
+/** The same after a change was saved. */
+const savedPageOf = (projectId: string): string => `${pageOf(projectId)}?saved`;
 const noProject = (c: WebContext) => notThere(c, "There is no such project.");
 const projectName = (form: FormData): string => displayText(text(form, "name"), LIMITS.nameCharacters);
 
@@ -36,6 +38,7 @@ export async function projectPage(c: WebContext, owner: Owner) {
   return page(c, {
     title: name,
     body: html`
+${c.req.query("saved") === undefined ? "" : html`<p class="tip" role="status">Saved.</p>`}
 <p class="meta">Project <span class="code">${project.id}</span></p>
 <section class="panel" aria-labelledby="name-title"><h2 id="name-title">Name</h2>
 <form method="post" action="/account/projects/rename">${idField}
@@ -78,7 +81,7 @@ export async function renameProject(c: WebContext, owner: Owner, form: FormData)
   const projectId = text(form, "project_id");
   if (!(await rename(db, owner.account_id, projectId, name))) return noProject(c);
   await db.batch([audit(db, owner.account_id, systemClock.now(), "project_renamed", { name })]);
-  return c.redirect(pageOf(projectId), 303);
+  return c.redirect(savedPageOf(projectId), 303);
 }
 
 /** `POST /account/projects/settings`: takes effect in the project's object before the page is back. */
@@ -96,7 +99,7 @@ export async function saveSettings(c: WebContext, owner: Owner, form: FormData) 
     }),
   ]);
   await deliverAccess(c.env, [project.id]);
-  return c.redirect(pageOf(project.id), 303);
+  return c.redirect(savedPageOf(project.id), 303);
 }
 
 /** `POST /account/projects/delete`. */

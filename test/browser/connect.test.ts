@@ -1,13 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EXIT_CODES } from "../../relay-cli/exit-codes.ts";
 import { ownerLink } from "../../scripts/lib/owner-link.ts";
 import { systemClock, systemRandom } from "../../src/protocol/ports.ts";
 import type { SessionMetadata } from "../../src/protocol/relay-api.ts";
+import { openTerminal } from "../engine/support/pseudo-terminal.ts";
 import { Cli } from "../relay/support/cli.ts";
 import { newPerson, openLink, type Person } from "../support/browser.ts";
 import { inBrowser } from "../support/browser-suite.ts";
@@ -61,17 +62,15 @@ async function tearDown(): Promise<void> {
   await endpoint?.stop();
 }
 
-/** The first text that each pattern finds in what a command says on stderr. */
-function words(command: ReturnType<Cli["spawn"]>, patterns: readonly RegExp[]): Promise<string[]> {
-  return new Promise((found, failed) => {
-    let said = "";
-    command.child.stderr.on("data", (chunk) => {
-      said += chunk;
-      const texts = patterns.map((pattern) => pattern.exec(said)?.[1]);
-      if (!texts.includes(undefined)) found(texts as string[]);
+/** A folder with what opens a browser on this platform: it writes down the address. */
+function openers(folder: string): string {
+  const bin = join(folder, "bin");
+  mkdirSync(bin);
+  for (const name of ["xdg-open", "open"])
+    writeFileSync(join(bin, name), `#!/bin/sh\nprintf '%s' "$1" > '${join(folder, "opened")}'\n`, {
+      mode: 0o700,
     });
-    command.child.once("close", () => failed(new Error(`The command ended:\n${said}`)));
-  });
+  return bin;
 }
 
 /** Looks every 100 ms, for half a minute, until `look` answers what is expected. */
@@ -222,13 +221,17 @@ await inBrowser("Connecting in a browser", (browser) => {
       expect(again.code).toBe(EXIT_CODES.failed[0]);
     });
 
-    it("joins through the browser, works until it is removed there, and then stops by itself", async () => {
+    it("opens the browser by itself to join, works until it is removed there, and then stops by itself", async () => {
       const cli = newLaptop();
-      const login = cli.spawn(["login", endpoint.url, "--no-browser", "--name", "Ada’s laptop"]);
-      const [fingerprint = "", url = ""] = await words(login, [
-        /^This machine's key fingerprint: ([\w-]{43})$/m,
-        /^(http\S+\/authorize\?\S+)$/m,
-      ]);
+      const login = openTerminal(cli.folder, ["login", endpoint.url, "--name", "Ada’s laptop"], {
+        columns: 200,
+        env: { PATH: `${openers(cli.folder)}${delimiter}${process.env.PATH}` },
+      });
+      await login.shows("key fingerprint: ");
+      const opened = join(cli.folder, "opened");
+      await becomes(() => existsSync(opened) && readFileSync(opened, "utf8").startsWith("http"), true);
+      const url = readFileSync(opened, "utf8");
+      const [, fingerprint = ""] = /key fingerprint: ([\w-]{43})/.exec(login.shown()) ?? [];
       await page.goto(url);
       const asks = (await page.locator("main").textContent()) ?? "";
       expect(asks).toContain("Ada’s laptop");
@@ -236,9 +239,8 @@ await inBrowser("Connecting in a browser", (browser) => {
       expect(asks).toContain(fingerprint);
       await button("Allow").click();
       await page.getByText("You can close this page").waitFor();
-      const { code: exit, stderr } = await login.ended;
-      expect(exit, stderr).toBe(0);
-      expect(stderr).toContain("Paired Ada’s laptop with Owner");
+      expect(await login.ended, login.shown()).toBe(0);
+      expect(login.shown()).toContain("Paired Ada’s laptop with Owner");
 
       writeFileSync(join(cli.folder, "waits.mjs"), WAITS);
       await cli.run(["graph", "add", join(cli.folder, "waits.mjs")]);

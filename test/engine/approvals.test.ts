@@ -196,7 +196,7 @@ describe("while it waits", () => {
     ]);
   });
 
-  test("questions come one at a time, in order", async () => {
+  test("questions of uses side by side come one at a time, each once", async () => {
     settings.several = granted;
     let open = 0;
     let most = 0;
@@ -212,7 +212,8 @@ describe("while it waits", () => {
     );
     await shop.run("several");
     expect(most).toBe(1);
-    expect(asked.map((a) => a.request.at(-1))).toEqual(["0", "1", "2", "3"]);
+    // Each is put once it is prepared, which for uses side by side may end in any order.
+    expect(asked.map((a) => a.request.at(-1)).sort()).toEqual(["0", "1", "2", "3"]);
   });
 
   test("a run that is told to stop stops waiting", async () => {

@@ -1,17 +1,21 @@
 import { fileURLToPath } from "node:url";
 import type { Engine, RunOutcome } from "../../relay-cli/engine/contract.ts";
-import type { RelayOptions, RelayPorts, Transport } from "../../relay-cli/relay/ports.ts";
+import type { RelayOptions, RelayPorts, Transport, WakeConnector } from "../../relay-cli/relay/ports.ts";
 import type { Store } from "../../relay-cli/store/contract.ts";
 import type { ProjectQueueApi, RunView } from "../../src/durable/contract.ts";
 import { newCommandId, newId, newProjectId, newUuid } from "../../src/protocol/ids.ts";
 import { DEFAULT_SETTINGS } from "../../src/protocol/limits.ts";
 import { type Dice, dice } from "../../test/sim/core/dice.ts";
+import { Faults } from "../../test/sim/core/faults.ts";
+import { History } from "../../test/sim/core/history.ts";
 import { ROOT } from "../../test/sim/core/loader.ts";
 import { Scheduler } from "../../test/sim/core/scheduler.ts";
 import { Disk, openDisk } from "../../test/sim/laptop/disk.ts";
 import { Machine, Process } from "../../test/sim/laptop/process.ts";
+import { wakeConnector } from "../../test/sim/laptop/wake.ts";
 import { SimulatedD1 } from "../../test/sim/server/d1.ts";
 import { ObjectDisk, objectStorage } from "../../test/sim/server/object-storage.ts";
+import type { SimulatedSocket } from "../../test/sim/server/sockets.ts";
 
 /** The product's modules that an experiment runs. */
 export interface Product {
@@ -20,6 +24,13 @@ export interface Product {
   createRelay(ports: RelayPorts, options: RelayOptions): { run(): Promise<unknown>; wake(): void };
   createStore(sql: unknown): Store;
   migrate(sql: unknown): void;
+}
+
+/** What a laboratory has besides the usual: more sessions, runs side by side, wake sockets. */
+export interface Setting {
+  sessions?: number;
+  concurrency?: number;
+  wakes?: boolean;
 }
 
 /** How long a Graph takes to end once it is told to stop, in milliseconds: what the write-up's figures show. */
@@ -51,7 +62,11 @@ export class Laboratory {
     sleep: (ms) => this.scheduler.sleep(ms),
   });
 
-  constructor(product: Product, name: string, { sessions = 1, concurrency = 1 } = {}) {
+  constructor(
+    product: Product,
+    name: string,
+    { sessions = 1, concurrency = 1, wakes = false }: Setting = {},
+  ) {
     this.random = dice("experiment", name);
     this.project = newProjectId(this.random);
     this.agent = newId("agt", this.random);
@@ -72,7 +87,7 @@ export class Laboratory {
       ],
     ] as const;
     for (const [sql, id] of rows) this.#d1.apply(sql, [id]);
-    this.#startRelay(product, concurrency);
+    this.#startRelay(product, concurrency, wakes);
   }
 
   /** Seconds since the beginning. */
@@ -150,6 +165,7 @@ export class Laboratory {
       this.#objectDisk.alarm = null;
       void object.alarm();
     };
+    const sockets: SimulatedSocket[] = [];
     const armed = () => {
       timer?.cancel();
       const at = this.#objectDisk.alarm;
@@ -165,14 +181,19 @@ export class Laboratory {
       ),
       blockConcurrencyWhile: (work: () => Promise<unknown>) => work(),
       waitUntil: () => {},
-      getWebSockets: () => [],
+      acceptWebSocket: (socket: SimulatedSocket, tags: string[]) => {
+        socket.tags = tags;
+        sockets.push(socket);
+      },
+      getWebSockets: (tag?: string) => sockets.filter((s) => tag === undefined || s.tags.includes(tag)),
+      getTags: (socket: SimulatedSocket) => socket.tags,
     };
     const object = new product.ProjectQueue(context, {});
     this.scheduler.afterEach = () => this.#objectDisk.endTurn();
     return object;
   }
 
-  #startRelay(product: Product, concurrency: number): void {
+  #startRelay(product: Product, concurrency: number, wakes: boolean): void {
     const sql = openDisk(this.#disk, () => {}, { write: () => undefined, kill: () => undefined as never });
     product.migrate(sql);
     const store = product.createStore(sql);
@@ -202,9 +223,11 @@ export class Laboratory {
       store.projects.share(this.project, id, 0);
     }
     const process = new Process(new Machine(this.scheduler));
+    const door = this.#routes(product);
     const ports: RelayPorts = {
       clock: process.clock(),
-      transport: this.#transport(product),
+      transport: this.#transport(door),
+      ...(wakes ? { wakeSocket: this.#wakeSocket(process, door) } : {}),
       random: dice("relay", this.project),
       store,
       engine: this.#engine(process),
@@ -242,20 +265,34 @@ export class Laboratory {
     };
   }
 
-  #transport(product: Product): Transport {
+  /** The relay API's own routes, for this device. */
+  #routes(product: Product): (request: Request) => Promise<Response> {
     const device = { device_id: this.#device, account_id: "account", projects: [this.project], issued_at: 1 };
-    const queues = { call: <T>(_project: string, use: (queue: ProjectQueueApi) => T): T => use(this.object) };
+    const queues = {
+      call: <T>(_project: string, use: (queue: ProjectQueueApi) => T): T => use(this.object),
+    };
     const routes = product.createRelayRoutes({
       authenticate: () => Promise.resolve(device),
       queues: () => queues,
       now: () => this.scheduler.clock,
     });
+    return async (request) => routes.fetch(request, { DB: this.#d1 });
+  }
+
+  #transport(door: (request: Request) => Promise<Response>): Transport {
     const token = { access_token: "token", token_type: "Bearer", expires_in: 900 };
     return (url, init) =>
       this.network(url.split("/").at(-1) ?? "", async () =>
-        url.endsWith("/token")
-          ? Response.json(token)
-          : routes.fetch(new Request(url, { ...init, signal: null }), { DB: this.#d1 }),
+        url.endsWith("/token") ? Response.json(token) : door(new Request(url, { ...init, signal: null })),
       );
+  }
+
+  #wakeSocket(process: Process, door: (request: Request) => Promise<Response>): WakeConnector {
+    const { scheduler } = this;
+    const quiet = {
+      faults: new Faults(0, {}, undefined),
+      history: new History(() => scheduler.clock, false),
+    };
+    return wakeConnector({ scheduler, ...quiet, offline: new Set(), door }, process, "laptop");
   }
 }

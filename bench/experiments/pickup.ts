@@ -6,6 +6,7 @@ import { runLength } from "./run-lengths.ts";
 import { mean, median, quantile } from "./statistics.ts";
 
 const RUNS = 2000;
+const WAKE_RUNS = 500;
 
 /** How an agent asks: the pauses before its questions, in seconds, and how long each waits on the server. */
 interface Strategy {
@@ -53,6 +54,7 @@ export async function pickup(newLaboratory: NewLaboratory): Promise<Experiment[]
   for (let i = 0; i < RUNS; i++) await lab.until(oneRun(lab, samples));
   lab.close();
   const { wait } = samples;
+  const woken = await wakes(newLaboratory);
   return [
     {
       name: "pickup",
@@ -64,6 +66,10 @@ export async function pickup(newLaboratory: NewLaboratory): Promise<Experiment[]
         figure("p95", 18.9, wait, (v) => quantile(v, 0.95), "s"),
         figure("max", 20.0, wait, (v) => Math.max(...v), "s"),
       ],
+      own: [
+        figure("with a wake socket: mean", null, woken, mean, "s", 3),
+        figure("with a wake socket: max", null, woken, (v) => Math.max(...v), "s", 3),
+      ],
     },
     {
       name: "polling",
@@ -73,6 +79,22 @@ export async function pickup(newLaboratory: NewLaboratory): Promise<Experiment[]
       own: STRATEGIES.filter((s) => !s.published).flatMap((s) => strategyFigures(s, samples)),
     },
   ];
+}
+
+/** The same wait where the object can tell the relay that there is something. */
+async function wakes(newLaboratory: NewLaboratory): Promise<number[]> {
+  const lab = newLaboratory("pickup with wakes", { wakes: true });
+  await lab.until(lab.begin());
+  const waits: number[] = [];
+  const one = async () => {
+    await lab.sleep(lab.random.next() * 20);
+    const { command_id } = await lab.run(5);
+    const run = await lab.ended(command_id);
+    waits.push(((run.started_at ?? Number.NaN) - run.queued_at) / 1000);
+  };
+  for (let i = 0; i < WAKE_RUNS; i++) await lab.until(one());
+  lab.close();
+  return waits;
 }
 
 async function oneRun(lab: Laboratory, samples: Samples): Promise<void> {

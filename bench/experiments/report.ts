@@ -52,7 +52,11 @@ export function plots(experiments: readonly Experiment[]): Map<string, string> {
     ],
     [
       "cancel.svg",
-      bars("From the cancel of a running Graph to its end", "s", asBars(find("cancel").slice(4))),
+      bars(
+        "From the cancel of a running Graph to its end",
+        "s",
+        asBars(find("cancel").filter((f) => f.what.includes("running: terminal"))),
+      ),
     ],
     [
       "idempotency.svg",

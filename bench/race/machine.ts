@@ -6,11 +6,12 @@ import { POSTGRES_SETTINGS, REDIS_SETTINGS } from "./servers.ts";
 import { median } from "./stats.ts";
 import { ms, table } from "./tables.ts";
 
-/** What the figures hold for: the machine, the versions, the settings. */
-export function machine(servers: Record<string, string>, options: RaceOptions) {
+/** What the figures hold for: the machine, the versions, the settings. `load`: the load average before the race. */
+export function machine(servers: Record<string, string>, load: number, options: RaceOptions) {
   const facts = {
     processors: `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? "unknown"}`,
     memory: `${(totalmem() / 2 ** 30).toFixed(0)} GB`,
+    "load average before the race": load.toFixed(2),
     "one synced write of 4 kB": `${ms(syncMs())} ms`,
     Node: process.version,
     "workerd, wrangler": `${versionOf("../../node_modules/workerd")}, ${versionOf("../../node_modules/wrangler")}`,

@@ -1,4 +1,5 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { machine } from "./machine.ts";
 import { raceOptions } from "./options.ts";
@@ -11,6 +12,9 @@ import { plotsOf, tablesOf } from "./report.ts";
 
 const RESULTS = fileURLToPath(new URL("../results/race/", import.meta.url));
 const PAGE = fileURLToPath(new URL("../../docs/benchmarks.md", import.meta.url));
+
+/** Above this load average somebody else uses the processor noticeably. */
+const MOST_LOAD = 0.5;
 
 const TITLES: Record<string, string> = {
   machine: "The machine",
@@ -25,8 +29,13 @@ async function main(): Promise<void> {
   const options = raceOptions(process.argv.slice(2));
   prepare();
   const from = performance.now();
+  const load = loadavg()[0] ?? 0;
+  if (load > MOST_LOAD)
+    console.error(
+      `The machine is busy (load average ${load.toFixed(1)}): the figures will be worse than they are.`,
+    );
   const result = await race(options);
-  const about = machine(result.versions, options);
+  const about = machine(result.versions, load, options);
   const tables: Record<string, string> = { machine: about.table, ...tablesOf(result) };
   for (const [name, text] of Object.entries(tables))
     if (text !== "") console.log(`\n## ${TITLES[name] ?? name}\n\n${text}`);

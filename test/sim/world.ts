@@ -5,7 +5,7 @@ import { Owner } from "./actors/owner.ts";
 import { dice } from "./core/dice.ts";
 import { Faults } from "./core/faults.ts";
 import { History } from "./core/history.ts";
-import { Scheduler } from "./core/scheduler.ts";
+import { Scheduler, TimeStandsStill } from "./core/scheduler.ts";
 import { checkEnd, checkForgotten } from "./invariants/end.ts";
 import type { Guarantee, Violation } from "./invariants/guarantees.ts";
 import { watchStates } from "./invariants/states.ts";
@@ -95,8 +95,31 @@ export class World {
   }
 
   async run(options: RunOptions): Promise<RunResult> {
-    await this.#begin();
     const happened: string[] = [];
+    try {
+      await this.#live(options, happened);
+    } catch (error) {
+      if (!(error instanceof TimeStandsStill)) throw error;
+      this.broken("the world goes on", error.message);
+    }
+    happened.push(...this.faults.struck);
+    const commands = [...this.witness.commands.values()];
+    const result: RunResult = {
+      violations: this.violations,
+      digest: this.history.digest(),
+      lines: this.history.lines,
+      happened,
+      commands: commands.length,
+      starts: commands.filter((c) => c.run).length,
+      finished: commands.filter((c) => c.run?.outcome).length,
+    };
+    for (const laptop of this.laptops.values()) laptop.close();
+    this.server.close();
+    return result;
+  }
+
+  async #live(options: RunOptions, happened: string[]): Promise<void> {
+    await this.#begin();
     for (const operation of this.scenario.operations) {
       const name = `${operation.do}#${operation.n}`;
       if (options.only?.has(name) === false || operation.at >= this.scenario.calmAt) continue;
@@ -115,20 +138,6 @@ export class World {
     }
     if (this.violations.length === 0) checkEnd(this);
     if (this.violations.length === 0) await this.#forget();
-    happened.push(...this.faults.struck);
-    const commands = [...this.witness.commands.values()];
-    const result: RunResult = {
-      violations: this.violations,
-      digest: this.history.digest(),
-      lines: this.history.lines,
-      happened,
-      commands: commands.length,
-      starts: commands.filter((c) => c.run).length,
-      finished: commands.filter((c) => c.run?.outcome).length,
-    };
-    for (const laptop of this.laptops.values()) laptop.close();
-    this.server.close();
-    return result;
   }
 
   /** Adds a laptop: one of the scenario's, or a copy of another's state folder on a machine of its own. */

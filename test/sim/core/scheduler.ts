@@ -9,6 +9,16 @@ interface Entry {
   run: (() => void) | undefined;
 }
 
+/** Steps that may happen at one moment before time counts as standing still. */
+const STEPS_AT_ONCE = 20_000;
+
+/** Something happens over and over without any time going by. */
+export class TimeStandsStill extends Error {
+  constructor() {
+    super("time stands still: something happens over and over");
+  }
+}
+
 // Taken before the platform's own timers are replaced.
 const turn = globalThis.setImmediate;
 
@@ -19,6 +29,8 @@ const turn = globalThis.setImmediate;
 export class Scheduler {
   #now: number;
   #order = 0;
+  /** Steps since time last moved. */
+  #stands = 0;
   readonly #heap: Entry[] = [];
   /** Called after each timer and all that followed from it. */
   afterEach: (() => void) | undefined;
@@ -64,6 +76,8 @@ export class Scheduler {
       if (next === undefined || next.at > time) break;
       this.#pop();
       if (next.run === undefined) continue;
+      this.#stands = next.at > this.#now ? 0 : this.#stands + 1;
+      if (this.#stands > STEPS_AT_ONCE) throw new TimeStandsStill();
       this.#now = next.at;
       next.run();
       await this.#settle();

@@ -81,7 +81,10 @@ function checkAccess(world: World): void {
       .join(", ");
   for (const [project, { database }] of objects.disks) {
     const agents = d1.database
-      .prepare("SELECT agent_id AS id FROM agent_projects WHERE project_id = ?")
+      .prepare(
+        `SELECT agents.id FROM agent_projects JOIN agents ON agents.id = agent_id
+         WHERE project_id = ? AND revoked_at IS NULL`,
+      )
       .all(project);
     const devices = d1.database
       .prepare(

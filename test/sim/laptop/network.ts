@@ -99,7 +99,7 @@ export class Network {
           body: "<h1>502</h1>",
         });
       case "delayed":
-        await this.#scheduler.sleep(fault.dice.int(500, 90_000));
+        await this.#scheduler.sleep(fault.dice.int(500, fault.dice.pick([10_000, 90_000])));
         break;
       case "doubled": {
         const second = this.#again(who, url, init, fault.dice.pick([0, 1, 50, fault.dice.int(1, 60_000)]));
@@ -134,7 +134,7 @@ export class Network {
       case "error":
         return { status: 500, headers: {}, body: "internal error" };
       case "delayed":
-        await this.#scheduler.sleep(fault.dice.int(500, 90_000));
+        await this.#scheduler.sleep(fault.dice.int(500, fault.dice.pick([10_000, 90_000])));
         break;
     }
     return answer;

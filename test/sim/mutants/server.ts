@@ -118,8 +118,8 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
   fault(
     "the alarm is not set again",
     "durable/project-queue.ts",
-    "this.#queue?.onAlarm();\n    this.#armFor(this.#queue?.nextAlarm() ?? null);",
-    "this.#queue?.onAlarm();",
+    "this.#alarmAt = null;\n    this.#armFor(this.#queue?.nextAlarm() ?? null);\n  }\n\n  #newQueue",
+    "this.#alarmAt = null;\n  }\n\n  #newQueue",
   ),
   fault(
     "records are deleted an hour early",

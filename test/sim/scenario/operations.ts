@@ -15,7 +15,7 @@ export function drawOperations(draw: Dice, accounts: readonly Account[], calmAt:
   const runs: Run[] = [];
   for (const account of accounts) {
     for (const agent of account.agents) drawRuns(draw, account, agent, calmAt, sheet, runs);
-    drawOwner(draw, account, calmAt, sheet);
+    drawOwner(draw, account, runs, calmAt, sheet);
     for (const laptop of account.laptops) drawTrouble(draw, laptop, calmAt, sheet);
     for (const project of account.projects)
       for (let i = draw.int(0, 2); i > 0; i--)
@@ -107,14 +107,16 @@ const drawPatience = (draw: Dice): Patience => ({
 });
 
 /** The owner shares, unshares, renames, disables; revokes and connects; removes a device. */
-function drawOwner(draw: Dice, account: Account, calmAt: number, sheet: Sheet): void {
+function drawOwner(draw: Dice, account: Account, runs: readonly Run[], calmAt: number, sheet: Sheet): void {
+  const own = runs.filter((run) => account.agents.includes(run.agent));
   const busy = draw.pick([0, 0, 1, 3]);
   for (let i = 0; i < busy; i++) {
     const laptop = draw.pick(account.laptops);
     const project = draw.pick(account.projects).id;
     const graph = draw.pick(laptop.graphs);
-    const at = draw.int(0, calmAt);
-    const back = at + draw.int(0, 60_000);
+    // Mostly while something is asked for, picked up or under way.
+    const at = draw.chance(0.6) ? draw.pick(own).at + draw.int(0, 25_000) : draw.int(0, calmAt);
+    const back = at + draw.int(0, draw.pick([2_000, 60_000]));
     switch (draw.pick(["share", "project", "slug", "agent", "device"] as const)) {
       case "share":
         sheet.push({ at, draft: { do: "unshare", laptop: laptop.name, project, graph: graph.id } });

@@ -22,10 +22,10 @@ const WORST: Readonly<Record<string, Rates>> = {
   call: { lost: 0.2, delayed: 0.2, doubled: 0.2 },
   answer: { lost: 0.3 },
   /** A call to an object, one of its writes, its alarm. */
-  object: { evicted_before: 0.05, evicted_after: 0.05, slow: 0.1 },
+  object: { evicted_before: 0.05, evicted_after: 0.05, slow: 0.2 },
   object_write: { evicted: 0.03 },
   alarm: { late: 0.5, doubled: 0.3 },
-  d1: { slow: 0.1, fails_before: 0.05, fails_after: 0.05 },
+  d1: { slow: 0.2, fails_before: 0.05, fails_after: 0.05 },
   /** A relay at an await, and at a write to its disk. */
   await: { killed: 0.004 },
   disk: { full: 0.05, killed_before: 0.01, killed_after: 0.01 },

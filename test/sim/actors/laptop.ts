@@ -22,7 +22,7 @@ export interface RelayModules {
   createRelay(ports: RelayPorts, options: object): Relay;
 }
 /** What `createRelay` answers with, as far as the world uses it. */
-export interface Relay {
+interface Relay {
   run(): Promise<{ refused?: { code: string } }>;
   drain(): void;
   cancel(): void;

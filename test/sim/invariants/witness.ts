@@ -1,7 +1,6 @@
 import type { RunOutcome, RunRequest } from "../../../relay-cli/engine/contract.ts";
 import { boundCompletion } from "../../../src/protocol/completion.ts";
 import type { CommandState } from "../../../src/protocol/states.ts";
-import type { Behaviour } from "../laptop/engine.ts";
 import type { Break } from "./guarantees.ts";
 
 /** A command as the world knows it, beside what the product says of it. */
@@ -19,7 +18,7 @@ export interface CommandFacts {
 }
 
 /** One start of a Graph's program. */
-export interface RunFacts {
+interface RunFacts {
   laptop: string;
   session: string;
   request: RunRequest;
@@ -173,6 +172,3 @@ export class Witness {
       this.#broken("one run of a session at a time", `${laptop.running.size} Graphs run on ${laptop.name}`);
   }
 }
-
-/** The mark in a Graph's arguments, by which its traces are known. */
-export const markOf = (request: RunRequest): string => (request.args.behaviour as unknown as Behaviour).mark;

@@ -2,7 +2,7 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import type { Sql, SqlValue } from "../../../relay-cli/store/sql.ts";
 
 /** What may happen around one durable write: it fails, or the process is gone before or after it. */
-export type WriteFault = "full" | "killed_before" | "killed_after";
+type WriteFault = "full" | "killed_before" | "killed_after";
 
 /** What a write meets. */
 export interface DiskWeather {

@@ -3,7 +3,7 @@ import { Pool } from "../pool.ts";
 import type { Mutant } from "./mutants.ts";
 
 /** Seeds within which a deliberate fault must be caught. */
-export const HUNT_SEEDS = 2_000;
+const HUNT_SEEDS = 2_000;
 
 /**
  * The first seed, from `from` on and round to where it began, in which a mutant's fault breaks a guarantee.

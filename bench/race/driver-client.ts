@@ -23,7 +23,7 @@ export async function startDriver(module: string, place: Place, nodeArgs: string
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
     const gone = once(child, "exit");
-    child.disconnect();
+    if (child.connected) child.disconnect();
     await gone;
   };
   try {

@@ -41,11 +41,16 @@ async function profiled(of: Contestant, options: RoundOptions): Promise<Profiled
   return { round, spent: spent(await stop(), areaOf, of.profiler?.sources()) };
 }
 
+/** Nobody is told once the race is over. */
+function tell(answer: { value?: unknown; error?: string }): void {
+  if (process.connected) process.send?.(answer);
+}
+
 process.on("message", (order: Order) => {
   obey(order).then(
-    (value) => process.send?.({ value }),
+    (value) => tell({ value }),
     (error: unknown) =>
-      process.send?.({ error: error instanceof Error ? (error.stack ?? String(error)) : String(error) }),
+      tell({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
   );
 });
 // A person's Ctrl-C reaches every process; this one waits for the race to end it.

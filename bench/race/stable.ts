@@ -24,11 +24,16 @@ export async function startStable(entries: readonly Entry[]): Promise<Stable> {
   const servers: Server[] = [];
   const drivers = new Map<string, Driver>();
   const versions: Record<string, string> = {};
-  const end = async () => {
+  const endAll = async () => {
     for (const signal of SIGNALS) process.off(signal, interrupted);
     for (const driver of drivers.values()) await driver.stop();
     for (const server of servers) await server.stop();
     rmSync(folder, { recursive: true, force: true });
+  };
+  let ending: Promise<void> | undefined;
+  const end = () => {
+    ending ??= endAll();
+    return ending;
   };
   const interrupted = () => void end().finally(() => process.exit(130));
   for (const signal of SIGNALS) process.once(signal, interrupted);

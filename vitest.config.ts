@@ -34,6 +34,8 @@ export default defineConfig(async () => ({
       {
         test: {
           name: "e2e",
+          // Real processes, sockets and a browser on a machine that may be busy: once more, and the report says so.
+          retry: 1,
           include: ["test/{e2e,browser}/**/*.test.ts"],
           fileParallelism: false,
           testTimeout: 120_000,

@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { describeFailure } from "./describe.ts";
-import { huntMutant } from "./mutants/hunt.ts";
+import { huntMutant, readSeeds, writeSeeds } from "./mutants/hunt.ts";
 import { MUTANTS } from "./mutants/mutants.ts";
 import { Pool } from "./pool.ts";
 import { runSeeds } from "./seeds.ts";
@@ -13,7 +13,7 @@ const HELP = `npm run simulate -- [options]
   --threads N      threads (one a processor)
   --seed S         one seed alone; with --trace, all that happens in it
   --only A,B,…     of that seed, only these operations and faults
-  --mutants        apply each deliberate fault to the product, and see that it is caught
+  --mutants        apply each deliberate fault to the product, see that it is caught, and note by which seed
   --mutant NAME    that one alone
 `;
 
@@ -65,15 +65,15 @@ async function many(): Promise<number> {
 }
 
 async function mutants(): Promise<number> {
+  const known = values.mutant === undefined ? {} : readSeeds();
   let missed = 0;
   for (const mutant of MUTANTS.filter((m) => values.mutant === undefined || m.name === values.mutant)) {
     const found = await huntMutant(mutant, Number(values.threads));
     if (found === undefined) missed++;
-    console.log(
-      found === undefined
-        ? `MISSED  ${mutant.name}`
-        : `seed ${String(found.seed).padStart(4)}  ${mutant.name}: ${found.guarantee}`,
-    );
+    else known[mutant.name] = found.seed;
+    const where = found === undefined ? "MISSED   " : `seed ${String(found.seed).padStart(4)}`;
+    console.log(`${where}  ${mutant.name}${found === undefined ? "" : `: ${found.guarantee}`}`);
   }
+  writeSeeds(known);
   return missed === 0 ? 0 : 1;
 }

@@ -1,9 +1,17 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import type { Guarantee } from "../invariants/guarantees.ts";
 import { Pool } from "../pool.ts";
 import type { Mutant } from "./mutants.ts";
 
 /** Seeds within which a deliberate fault must be caught. */
-const HUNT_SEEDS = 2_000;
+export const HUNT_SEEDS = 2_000;
+
+const SEEDS = new URL("./seeds.json", import.meta.url);
+
+/** The seed that caught each mutant last, by its name: where a hunt begins, so that it ends soon. */
+export const readSeeds = (): Record<string, number> => JSON.parse(readFileSync(SEEDS, "utf8"));
+export const writeSeeds = (seeds: Record<string, number>): void =>
+  writeFileSync(SEEDS, `${JSON.stringify(seeds, null, 2)}\n`);
 
 /**
  * The first seed, from `from` on and round to where it began, in which a mutant's fault breaks a guarantee.

@@ -304,7 +304,7 @@ export class SimulatedLaptop {
         started: (request) => {
           const session = sessionOf(request.graph.path);
           history.add(this.name, "starts", { channel: request.channel, slug: request.graph.slug });
-          witness.started(this.witnessFacts, session, request.graph.slug, request);
+          witness.started(this.witnessFacts, session, request);
         },
         finished: (request, outcome) => {
           history.add(this.name, `${outcome.status}`, { channel: request.channel });

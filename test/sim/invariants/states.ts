@@ -13,10 +13,18 @@ const ARROWS: Readonly<Record<CommandState, readonly CommandState[]>> = {
   expired: [],
 };
 
+/** A command as it is when it is queued. */
+export interface QueuedCommand {
+  command_id: string;
+  agent_id: string;
+  project_id: string;
+  slug: string;
+}
+
 /** Is told what became of commands, once it is on the disk. */
 export interface StateWitness {
   /** A command was queued. */
-  queued(command: { command_id: string; agent_id: string; project_id: string }): void;
+  queued(command: QueuedCommand): void;
   moved(command_id: string, from: CommandState, to: CommandState): void;
 }
 
@@ -32,9 +40,10 @@ export function watchStates(
   witness: StateWitness,
 ): void {
   const database = disk.database;
-  database.function("sim_queued", (state, command_id, agent_id) => {
+  database.function("sim_queued", (state, command_id, agent_id, slug) => {
     if (state !== "queued") broken("a state moves by the table", `${command_id} begins as ${state}`);
-    const command = { command_id: String(command_id), agent_id: String(agent_id), project_id: project };
+    const [id, agent] = [String(command_id), String(agent_id)];
+    const command = { command_id: id, agent_id: agent, project_id: project, slug: String(slug) };
     disk.whenStored(() => witness.queued(command));
     return null;
   });
@@ -61,7 +70,7 @@ export function watchStates(
   disk.onTables = () =>
     database.exec(`
       CREATE TEMP TRIGGER IF NOT EXISTS sim_t1 AFTER INSERT ON main.commands
-        BEGIN SELECT sim_queued(new.state, new.command_id, new.agent_id); END;
+        BEGIN SELECT sim_queued(new.state, new.command_id, new.agent_id, new.slug); END;
       CREATE TEMP TRIGGER IF NOT EXISTS sim_t2 AFTER UPDATE OF state ON main.commands WHEN old.state <> new.state
         BEGIN SELECT sim_moved(new.command_id, old.state, new.state, new.expires_at); END;
       CREATE TEMP TRIGGER IF NOT EXISTS sim_t3 BEFORE DELETE ON main.commands

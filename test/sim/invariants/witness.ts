@@ -1,13 +1,11 @@
 import type { RunOutcome, RunRequest } from "../../../relay-cli/engine/contract.ts";
-import { boundCompletion } from "../../../src/protocol/completion.ts";
+import { LIMITS } from "../../../src/protocol/limits.ts";
 import type { CommandState } from "../../../src/protocol/states.ts";
 import type { Break } from "./guarantees.ts";
+import type { QueuedCommand } from "./states.ts";
 
 /** A command as the world knows it, beside what the product says of it. */
-export interface CommandFacts {
-  command_id: string;
-  agent_id: string;
-  project_id: string;
+export interface CommandFacts extends QueuedCommand {
   state: CommandState;
   /** Its place in the order of asking, over the whole world. */
   order: number;
@@ -63,7 +61,7 @@ export class Witness {
     this.#broken = broken;
   }
 
-  queued(command: { command_id: string; agent_id: string; project_id: string }): void {
+  queued(command: QueuedCommand): void {
     this.commands.set(command.command_id, { ...command, state: "queued", order: this.commands.size });
   }
 
@@ -78,7 +76,7 @@ export class Witness {
   }
 
   /** A relay has its engine run a Graph. */
-  started(laptop: LaptopFacts, session: string, slug: string, request: RunRequest): void {
+  started(laptop: LaptopFacts, session: string, request: RunRequest): void {
     const id = request.channel.replace(/^graph:external:/, "");
     const command = this.commands.get(id);
     if (command === undefined) {
@@ -88,7 +86,7 @@ export class Witness {
     if (command.run)
       this.#broken("started at most once", `${id} ran on ${command.run.laptop}, then on ${laptop.name}`);
     command.run ??= { laptop: laptop.name, session, request };
-    if (!laptop.consent.has(`${command.project_id} ${session} ${slug}`))
+    if (!laptop.consent.has(`${command.project_id} ${session} ${command.slug}`))
       this.#broken("no start after a no", `${id} started on ${laptop.name} without consent`);
     if (laptop.refused.has(id))
       this.#broken("no start after a no", `${id} started on ${laptop.name}, which had been told not to`);
@@ -151,8 +149,9 @@ export class Witness {
       total_tokens: outcome.total_tokens,
       reported_cost: outcome.reported_cost,
     };
-    const expected = boundCompletion(full);
-    if (JSON.stringify(answer.result) !== JSON.stringify(expected.result))
+    const fits = JSON.stringify(full).length <= LIMITS.completionCharacters;
+    const same = JSON.stringify(answer.result) === JSON.stringify(fits ? full.result : undefined);
+    if (!same || answer.result_truncated !== (fits ? undefined : true))
       this.#broken("an answer is true", `${command_id} is shown with another result than its Graph's`);
   }
 

@@ -49,12 +49,21 @@ export const LAPTOP_MUTANTS: readonly Mutant[] = [
     "AND shares.graph_session_id = attempts.graph_session_id AND graphs.slug = attempts.slug)",
     "OR 1)",
   ),
-  fault(
-    "a renamed Graph runs under its old consent",
-    "store/attempts.ts",
-    " AND graphs.slug = attempts.slug)",
-    ")",
-  ),
+  {
+    name: "a renamed Graph runs under its old consent",
+    mutations: [
+      {
+        file: "relay-cli/store/attempts.ts",
+        find: " AND graphs.slug = attempts.slug)",
+        replace: ")",
+      },
+      {
+        file: "relay-cli/relay/consent.ts",
+        find: " && graph.slug === asked.slug",
+        replace: "",
+      },
+    ],
+  },
   fault("the poll loop runs twice", "relay/loop.ts", "await work();", "await Promise.all([work(), work()]);"),
   fault(
     "runs of one session may overlap",
@@ -122,10 +131,8 @@ export const LAPTOP_MUTANTS: readonly Mutant[] = [
     "if (set.digest !== EMPTY_DIGEST) store.projects.noteSent(project_id, set.digest);",
     "",
   ),
-  fault(
-    "a large result is sent whole, and the refusal kept from the owner",
-    "relay/outbox.ts",
-    "if (mayShrink && !item.truncated) {",
-    "if (mayShrink) { store.outbox.delivered(command_id); return undefined;",
-  ),
+  {
+    name: "a result that was cut does not say so",
+    mutations: [{ file: "src/protocol/completion.ts", find: "    result_truncated: true,\n", replace: "" }],
+  },
 ];

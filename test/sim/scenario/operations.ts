@@ -114,8 +114,9 @@ function drawOwner(draw: Dice, account: Account, runs: readonly Run[], calmAt: n
     const laptop = draw.pick(account.laptops);
     const project = draw.pick(account.projects).id;
     const graph = draw.pick(laptop.graphs);
-    // Mostly while something is asked for, picked up or under way.
-    const at = draw.chance(0.6) ? draw.pick(own).at + draw.int(0, 25_000) : draw.int(0, calmAt);
+    // Mostly while something is asked for, picked up or under way, or is shared for the first time.
+    const near = draw.pick(own).at + draw.int(0, 25_000);
+    const at = draw.pick([near, near, near, draw.int(0, 40_000), draw.int(0, calmAt)]);
     const back = at + draw.int(0, draw.pick([2_000, 60_000]));
     switch (draw.pick(["share", "project", "slug", "agent", "device"] as const)) {
       case "share":

@@ -54,7 +54,8 @@ async function syncProject(
   const { commands, next_poll_seconds, minimum_version, sessions } = answer.value;
   if (isOlder(options.clientVersion, minimum_version))
     return { failure: tooOld(options.clientVersion, minimum_version) };
-  if (sessions === "stored")
+  // Two machines with one state file tell the server in turns; that is no news each time.
+  if (sessions === "stored" && project.told_digest !== set.digest)
     log.info(`Project ${printable(project.name)} now sees ${set.sessions.length} Graph(s) of this machine.`);
   if (isTold(set.digest, sessions, commands.length))
     store.projects.noteSync(project_id, { told_digest: set.digest });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { settle } from "./support/clock.ts";
-import type { Call, Fault } from "./support/server.ts";
+import { type Call, type Fault, PROJECT } from "./support/server.ts";
 import { World } from "./support/world.ts";
 
 const CALLS: readonly Call[] = ["token", "sync", "start", "control", "complete"];
@@ -193,6 +193,17 @@ describe("retries", () => {
       "Project First now sees 1 Graph(s) of this machine.",
       "All is well again.",
     ]);
+  });
+
+  test("a set that another machine with the same state file replaces again and again is told once", async () => {
+    const world = new World();
+    await world.start();
+    for (let pass = 0; pass < 5; pass++) {
+      world.server.sets.delete(PROJECT);
+      await world.clock.advance(20_000);
+    }
+    expect(world.server.sets.get(PROJECT)?.sessions).toHaveLength(1);
+    expect(world.lines.filter((line) => line.includes("now sees"))).toHaveLength(1);
   });
 
   test("2,000 failing passes leave no timer behind", async () => {

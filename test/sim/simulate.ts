@@ -65,10 +65,10 @@ async function many(): Promise<number> {
 }
 
 async function mutants(): Promise<number> {
-  const known = values.mutant === undefined ? {} : readSeeds();
+  const known = readSeeds();
   let missed = 0;
   for (const mutant of MUTANTS.filter((m) => values.mutant === undefined || m.name === values.mutant)) {
-    const found = await huntMutant(mutant, Number(values.threads));
+    const found = await huntMutant(mutant, Number(values.threads), known[mutant.name]);
     if (found === undefined) missed++;
     else known[mutant.name] = found.seed;
     const where = found === undefined ? "MISSED   " : `seed ${String(found.seed).padStart(4)}`;

@@ -3,8 +3,9 @@ import type { World } from "../world.ts";
 
 /** Ended attempts that a relay's journal keeps (relay-cli/relay/loop.ts). */
 const JOURNAL_KEPT = 10_000;
-/** Lines a relay may log for one command, and for one minute of trouble. */
-const LINES = 40;
+/** Lines a relay may log at all, for a fault that it can meet (trouble, and its end), and for a command. */
+const LINES = { always: 12, ofAFault: 2, ofACommand: 4 };
+const OF_THE_SERVER = /^(?:d1|object|object_write)\./;
 
 type Row = Record<string, unknown>;
 
@@ -140,7 +141,11 @@ export function checkForgotten(world: World): void {
     const kept = Number(laptop.disk.database.prepare("SELECT count(*) AS n FROM attempts").get()?.n);
     if (kept > JOURNAL_KEPT)
       world.broken("nothing grows without bound", `${kept} attempts in the journal of ${laptop.name}`);
-    const allowed = LINES * (world.witness.commands.size + world.scenario.calmAt / 60_000 + 10);
+    const faults = world.faults.struck.filter(
+      (name) => name.includes(`.${laptop.name}#`) || OF_THE_SERVER.test(name),
+    );
+    const allowed =
+      LINES.always + LINES.ofAFault * faults.length + LINES.ofACommand * world.witness.commands.size;
     if (laptop.logLines > allowed)
       world.broken("nothing grows without bound", `${laptop.logLines} lines in the log of ${laptop.name}`);
   }

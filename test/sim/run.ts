@@ -2,6 +2,7 @@ import type { RelayModules } from "./actors/laptop.ts";
 import { dice } from "./core/dice.ts";
 import { importProduct } from "./core/loader.ts";
 import { replacePlatform } from "./core/platform.ts";
+import { Killed } from "./laptop/process.ts";
 import { drawScenario } from "./scenario/scenario.ts";
 import { loadWorker } from "./server/server.ts";
 import { installSockets } from "./server/sockets.ts";
@@ -21,11 +22,12 @@ export async function prepare(): Promise<Simulate> {
     const options: RunOptions = { trace, only };
     const world = new World(drawScenario(seed), modules, options);
     enter({ scheduler: world.scheduler, random: dice(seed, "platform") });
-    const onRejection = (error: unknown) =>
-      world.broken(
-        "the world goes on",
-        `a rejection that nobody handles: ${String((error as Error)?.stack ?? error)}`,
-      );
+    const onRejection = (error: unknown) => {
+      // Code of a process that is dead has no one to tell.
+      if (error instanceof Killed) return;
+      const what = String((error as Error)?.stack ?? error);
+      world.broken("the world goes on", `a rejection that nobody handles: ${what}`);
+    };
     process.on("unhandledRejection", onRejection);
     // What the product reports on the console is part of the history, not of the screen.
     const { error, warn, log } = console;

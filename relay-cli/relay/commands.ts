@@ -52,7 +52,7 @@ export function createCommandTaker(
       command_id: attempt.command_id,
       project_id: attempt.project_id,
       attempt_id: asked ? attempt.attempt_id : null,
-      completion: { execution_id: attempt.execution_id, status, error },
+      completion: { execution_id: attempt.execution_id, status, error, finished_before_stop: false },
       truncated: false,
       last_failure: null,
     };
@@ -112,25 +112,25 @@ export function createCommandTaker(
     });
   }
 
-  async function takeOne(projectId: string, command: SyncCommand): Promise<Failure | undefined> {
-    const attempt: NewAttempt = {
-      command_id: command.command_id,
-      attempt_id: newUuid(ports.random),
-      execution_id: newUuid(ports.random),
-      project_id: projectId,
-      graph_session_id: command.graph_session_id,
-      slug: command.slug,
-      arguments_json: JSON.stringify(command.arguments),
-      agent_name: command.agent_name,
-    };
-    if (!consented(attempt)) {
-      refuse(attempt, false, "cancelled", NO_LONGER_SHARED);
-      return undefined;
-    }
-    const waits = store.attempts
-      .inState("prepared")
-      .some((other) => other.graph_session_id === attempt.graph_session_id);
-    if (!options.mayStart() || !hasRoom() || isBusy(attempt.graph_session_id) || waits) return undefined;
+  const newAttempt = (projectId: string, command: SyncCommand): NewAttempt => ({
+    command_id: command.command_id,
+    attempt_id: newUuid(ports.random),
+    execution_id: newUuid(ports.random),
+    project_id: projectId,
+    graph_session_id: command.graph_session_id,
+    slug: command.slug,
+    arguments_json: JSON.stringify(command.arguments),
+    agent_name: command.agent_name,
+  });
+
+  /** Whether a run of this session could start now. */
+  const isFree = (session: string): boolean =>
+    options.mayStart() &&
+    hasRoom() &&
+    !isBusy(session) &&
+    !store.attempts.inState("prepared").some((other) => other.graph_session_id === session);
+
+  async function takeUp(attempt: NewAttempt): Promise<Failure | undefined> {
     if (!store.attempts.prepare(attempt)) return undefined;
     return start({ ...attempt, state: "prepared", reason: null });
   }
@@ -140,6 +140,9 @@ export function createCommandTaker(
     hasRoom,
     async take(projectId, commands) {
       let last: Failure | undefined;
+      // Sessions with a command that waits. A run may end while another start is awaited; what was asked for
+      // later must not take the place of what waits for it.
+      const waiting = new Set<string>();
       for (const raw of commands) {
         const parsed = syncCommand.safeParse(raw);
         if (!parsed.success || projectOfCommand(parsed.data.command_id) !== projectId) {
@@ -147,7 +150,17 @@ export function createCommandTaker(
           continue;
         }
         if (store.attempts.find(parsed.data.command_id)) continue;
-        const failure = await takeOne(projectId, parsed.data);
+        const attempt = newAttempt(projectId, parsed.data);
+        const session = attempt.graph_session_id;
+        if (!consented(attempt)) {
+          refuse(attempt, false, "cancelled", NO_LONGER_SHARED);
+          continue;
+        }
+        if (waiting.has(session) || !isFree(session)) {
+          waiting.add(session);
+          continue;
+        }
+        const failure = await takeUp(attempt);
         last = failure ?? last;
         if (failure && endsPass(failure)) break;
       }

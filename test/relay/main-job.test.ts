@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { Transport } from "../../relay-cli/relay/ports.ts";
 import { settle } from "./support/clock.ts";
 import { OTHER_PROJECT, PROJECT } from "./support/server.ts";
 import { GRAPH, SECOND_GRAPH, World } from "./support/world.ts";
@@ -99,6 +100,25 @@ describe("the main job", () => {
     await world.clock.advance(60_000);
     expect(world.engine.runs).toHaveLength(2);
     world.engine.runs[0]?.end();
+    await settle();
+    expect(world.engine.runs.map((run) => run.request.args.n)).toEqual([1, 3, 2]);
+  });
+
+  test("a command that waits for its session is not overtaken when that comes free during another start", async () => {
+    const world = new World();
+    world.store.projects.share(PROJECT, SECOND_GRAPH.graph_session_id, 0);
+    world.queue({ n: 1 });
+    world.queue({ n: 2 });
+    const between = world.server.queue(SECOND_GRAPH, { n: 3 });
+    world.queue({ n: 4 });
+    const transport: Transport = async (url, init) => {
+      if (url.endsWith(`${between.command_id}/start`)) {
+        world.engine.last.end();
+        await settle();
+      }
+      return world.server.transport(url, init);
+    };
+    await world.start({ transport }, 2);
     await settle();
     expect(world.engine.runs.map((run) => run.request.args.n)).toEqual([1, 3, 2]);
   });

@@ -32,9 +32,6 @@ export function sharedSet(graphs: readonly Graph[], isReady: (graph: Graph) => b
   return { sessions, digest, leftOut };
 }
 
-/** The digest of sharing nothing. */
-export const EMPTY_DIGEST = sharedSet([], () => true).digest;
-
 function metadataOf(graph: Graph, ready: boolean): SessionMetadata {
   return {
     graph_session_id: graph.graph_session_id,

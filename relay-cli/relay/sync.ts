@@ -1,10 +1,11 @@
+import { EMPTY_DIGEST } from "../../src/protocol/relay-api.ts";
 import type { Project } from "../store/contract.ts";
 import type { RelayApi } from "./api.ts";
 import type { CommandTaker } from "./commands.ts";
 import { endsPass } from "./commands.ts";
 import { type Failure, printable } from "./failure.ts";
 import type { RelayOptions, RelayPorts } from "./ports.ts";
-import { EMPTY_DIGEST, sharedSet } from "./sessions.ts";
+import { sharedSet } from "./sessions.ts";
 import { isOlder } from "./version.ts";
 
 export interface SyncResult {
@@ -54,11 +55,14 @@ async function syncProject(
   const { commands, next_poll_seconds, minimum_version, sessions } = answer.value;
   if (isOlder(options.clientVersion, minimum_version))
     return { failure: tooOld(options.clientVersion, minimum_version) };
-  // Two machines with one state file tell the server in turns; that is no news each time.
-  if (sessions === "stored" && project.told_digest !== set.digest)
-    log.info(`Project ${printable(project.name)} now sees ${set.sessions.length} Graph(s) of this machine.`);
-  if (isTold(set.digest, sessions, commands.length))
+  if (isTold(set.digest, sessions, commands.length)) {
+    // Two machines with one state file tell the server in turns; that is no news each time.
+    if (project.told_digest !== set.digest)
+      log.info(
+        `Project ${printable(project.name)} now sees ${set.sessions.length} Graph(s) of this machine.`,
+      );
     store.projects.noteSync(project_id, { told_digest: set.digest });
+  }
   const failure = await taker.take(project_id, commands);
   return { nextPollMs: next_poll_seconds * 1_000, ...(failure ? { failure } : {}) };
 }

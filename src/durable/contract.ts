@@ -108,6 +108,8 @@ export type EnqueueAnswer =
   /** To `repeat_only`: the key names no run. */
   | { ok: false; error: "new_key" }
   | { ok: false; error: "queue_full"; scope: "agent" | "project"; limit: number }
+  /** The device shares nothing with this project any more: no pass of it need ever come for the run. */
+  | { ok: false; error: "not_shared" }
   /** The agent, or the device, has no access here. */
   | { ok: false; error: "access_removed" };
 
@@ -123,6 +125,7 @@ export type ClaimKeyAnswer =
   /** The run that the key names: `command_id` of the request, or of an earlier one for the same session. */
   | { ok: true; command_id: string }
   | { ok: false; error: "key_conflict"; command_id: string }
+  /** The object was not told of its project yet. */
   | { ok: false; error: "access_removed" };
 
 export interface Presence {

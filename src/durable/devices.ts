@@ -17,7 +17,7 @@ const to = statements((db) => ({
     )
     .returning({ id: devices.device_id })
     .prepare(),
-  find: db.select({ id: devices.device_id }).from(devices).where(thisDevice).prepare(),
+  find: db.select({ sessions_digest: devices.sessions_digest }).from(devices).where(thisDevice).prepare(),
 }));
 
 /** Notes that the device is there. `false`: it is not on the list. */
@@ -36,8 +36,12 @@ export function connect(scope: Scope, { device_id }: { device_id: string }): { o
   return { ok: true };
 }
 
+/** The digest of the device's sessions as D1 holds them, `""` before the first; undefined: it is not on the object's list. */
+export const storedDigest = (scope: Pick<Scope, "db">, device_id: string): string | undefined =>
+  to(scope).find.get({ device_id })?.sessions_digest;
+
 /** Whether the device is on the object's list. */
 export const isDevice = (scope: Pick<Scope, "db">, device_id: string): boolean =>
-  to(scope).find.get({ device_id }) !== undefined;
+  storedDigest(scope, device_id) !== undefined;
 
 export const refusal = (error: DeviceRefusal["error"]): DeviceRefusal => ({ ok: false, error });

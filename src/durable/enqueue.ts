@@ -1,6 +1,7 @@
 import { eq, sql } from "drizzle-orm";
+import { EMPTY_DIGEST } from "../protocol/relay-api.ts";
 import type { EnqueueAnswer, EnqueueRequest } from "./contract.ts";
-import { isDevice } from "./devices.ts";
+import { storedDigest } from "./devices.ts";
 import { claimOfKey, commandOfKey, isOver, storedKey } from "./keys.ts";
 import { commands, payloads } from "./schema.ts";
 import { type CommandRow, given, inState, isAgent, type Scope, statements } from "./scope.ts";
@@ -33,8 +34,9 @@ const find = statements((db) => ({
 export function enqueue(scope: Scope, request: EnqueueRequest): EnqueueAnswer {
   if (!isAgent(scope, request.agent_id)) return { ok: false, error: "access_removed" };
   // A run that the key names already is found all the same: its device may have been removed since.
-  const isPaired = isDevice(scope, request.device_id);
-  const row = isPaired && !request.repeat_only ? insertCommand(scope, request) : undefined;
+  const digest = storedDigest(scope, request.device_id);
+  const takesRuns = digest !== undefined && digest !== EMPTY_DIGEST;
+  const row = takesRuns && !request.repeat_only ? insertCommand(scope, request) : undefined;
   if (row) {
     scope.effects.due(row.expires_at);
     scope.effects.wake(row.device_id);
@@ -50,7 +52,8 @@ export function enqueue(scope: Scope, request: EnqueueRequest): EnqueueAnswer {
   const claim = claimed(scope, request);
   if (claim) return claim;
   if (request.repeat_only) return { ok: false, error: "new_key" };
-  return isPaired ? full(scope, request) : { ok: false, error: "access_removed" };
+  if (digest === undefined) return { ok: false, error: "access_removed" };
+  return takesRuns ? full(scope, request) : { ok: false, error: "not_shared" };
 }
 
 /** The one guarded write: the key is free here and unclaimed, and neither cap is reached. */

@@ -186,6 +186,9 @@ export function sessionsDigestText(sessions: readonly SessionMetadata[]): string
   return canonicalJson(ordered as unknown as Json);
 }
 
+/** The digest of sharing nothing. */
+export const EMPTY_DIGEST = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
+
 /** The digest of a set of sessions, whatever their order. */
 export function sessionsDigest(sessions: readonly SessionMetadata[]): Promise<string> {
   return sha256Hex(sessionsDigestText(sessions));

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { settle } from "./support/clock.ts";
 import { type Call, type Fault, PROJECT } from "./support/server.ts";
-import { World } from "./support/world.ts";
+import { GRAPH, World } from "./support/world.ts";
 
 const CALLS: readonly Call[] = ["token", "sync", "start", "control", "complete"];
 const FAULTS: readonly [name: string, fault: Fault][] = [
@@ -204,6 +204,22 @@ describe("retries", () => {
     }
     expect(world.server.sets.get(PROJECT)?.sessions).toHaveLength(1);
     expect(world.lines.filter((line) => line.includes("now sees"))).toHaveLength(1);
+  });
+
+  test("that nothing is shared any more is told once, however often another machine says otherwise", async () => {
+    const world = new World();
+    await world.start();
+    world.store.projects.unshare(PROJECT, GRAPH.graph_session_id);
+    for (let pass = 0; pass < 5; pass++) {
+      world.server.sets.delete(PROJECT);
+      await world.clock.advance(20_000);
+    }
+    await world.clock.advance(60_000);
+    expect(world.server.sets.get(PROJECT)?.sessions).toEqual([]);
+    expect(world.lines.filter((line) => line.includes("now sees"))).toEqual([
+      "Project First now sees 1 Graph(s) of this machine.",
+      "Project First now sees 0 Graph(s) of this machine.",
+    ]);
   });
 
   test("2,000 failing passes leave no timer behind", async () => {

@@ -202,6 +202,68 @@ describe("a retry finds its run, however sharing changed in between", () => {
   });
 });
 
+describe("a retry finds its run, however the agent's access changed in between", () => {
+  /** Connects the agent to these projects alone, all at once, as a new consent after a revocation does. */
+  async function reconnect(world: Awaited<ReturnType<typeof threeProjects>>, ...projects: string[]) {
+    const { agent, device } = world;
+    await env.DB.prepare("DELETE FROM agent_projects WHERE agent_id = ?").bind(agent.agent_id).run();
+    const connected_at = Date.now();
+    for (const project of projects)
+      await env.DB.prepare("INSERT INTO agent_projects VALUES (?, ?, ?)")
+        .bind(agent.agent_id, project, connected_at)
+        .run();
+    for (const project of world.projects)
+      await giveAccess(project, projects.includes(project) ? [agent] : [], [device.auth.device_id]);
+  }
+
+  it("the agent was connected anew, to all of them at the same time", async () => {
+    for (let round = 0; round < 4; round++) {
+      const world = await threeProjects();
+      await world.share(world.b);
+      const key = uuid();
+      const first = await world.ask(key);
+      await world.share(world.a, world.b, world.c);
+      await reconnect(world, ...world.projects);
+      expect(idOf(await world.ask(key))).toBe(idOf(first));
+      expect(await queuedIn(world)).toBe(1);
+    }
+  });
+
+  it("the agent lost the project of its run and of its keys, and got it back", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    await reconnect(world, world.b);
+    const key = uuid();
+    const first = await world.ask(key);
+    expect(projectOf(first)).toBe(world.b);
+    await reconnect(world, world.a);
+    const lost = await world.ask(key);
+    expect(lost.structuredContent).toMatchObject({ error_code: "key_conflict", command_id: idOf(first) });
+    const other = uuid();
+    const second = await world.ask(other);
+    expect(projectOf(second)).toBe(world.a);
+    expect((await world.ask(other, { n: 2 })).structuredContent.error_code).toBe("key_conflict");
+    await reconnect(world, world.a, world.b);
+    expect(idOf(await world.ask(other))).toBe(idOf(second));
+    expect((await world.ask(key)).structuredContent.command_id).toBe(idOf(first));
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("and arguments that do not fit are told so where the keys are out of reach", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    await world.device.sync(world.a, [
+      { ...world.shared, arguments_schema: { properties: { n: { type: "string" } } } },
+    ]);
+    await reconnect(world, world.a);
+    const key = uuid();
+    expect((await world.ask(key, { n: 1 })).structuredContent.error_code).toBe("invalid_arguments");
+    expect(projectOf(await world.ask(key, { n: "1" }))).toBe(world.a);
+  });
+});
+
 describe("concurrent calls", () => {
   it("50 identical calls make one run, where its key is kept", async () => {
     const world = await threeProjects();

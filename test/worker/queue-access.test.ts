@@ -6,6 +6,7 @@ import { CANCEL_REASONS } from "../../src/protocol/errors.ts";
 import { newId, newProjectId } from "../../src/protocol/ids.ts";
 import { DEFAULT_SETTINGS } from "../../src/protocol/limits.ts";
 import { systemRandom } from "../../src/protocol/ports.ts";
+import { EMPTY_DIGEST, sessionsDigest } from "../../src/protocol/relay-api.ts";
 import { accessOf, newProject, type Project, request, START, uuid } from "./queue-support.ts";
 
 beforeEach(() => vi.useFakeTimers({ toFake: ["Date"], now: START }));
@@ -173,17 +174,44 @@ describe("a device's pass", () => {
   });
 });
 
+describe("a device that shares nothing any more", () => {
+  it("gets no new commands, keeps those it has, and gets new ones when it shares again", async () => {
+    const p = await newProject();
+    const [early, late] = [request(p), request(p)];
+    await store(p.queue, p.device_id, "1".repeat(64));
+    expect(await p.queue.enqueue(early)).toMatchObject({ ok: true, created: true });
+    expect(await store(p.queue, p.device_id, EMPTY_DIGEST)).toEqual({ ok: true, won: true });
+    expect(await p.queue.enqueue(early)).toMatchObject({ ok: true, created: false });
+    expect(await p.queue.enqueue(late)).toEqual({ ok: false, error: "not_shared" });
+    const pass = { device_id: p.device_id, sessions_digest: EMPTY_DIGEST, token_issued_at: 1 };
+    expect(await p.queue.sync(pass)).toMatchObject({ commands: [{ command_id: early.command_id }] });
+    await begun(p.queue, p.device_id);
+    expect(await p.queue.enqueue(late)).toMatchObject({ ok: true, created: true });
+  });
+
+  it("is known by the digest of an empty set", async () => {
+    expect(await sessionsDigest([])).toBe(EMPTY_DIGEST);
+  });
+});
+
 describe("an agent without access", () => {
-  it("queues, claims and sees nothing", async () => {
+  it("queues and sees nothing", async () => {
     const p = await newProject();
     for (const agent_id of [newId("agt", systemRandom), ...MALFORMED]) {
       expect(await p.queue.enqueue(request(p, { agent_id }))).toEqual({ ok: false, error: "access_removed" });
-      expect(await p.queue.claimKey(request(p, { agent_id }))).toEqual({
-        ok: false,
-        error: "access_removed",
-      });
       expect(await p.queue.presence({ agent_id })).toBe(undefined);
     }
+  });
+
+  it("has its keys kept here for runs elsewhere, and learns of no one else's", async () => {
+    const p = await newProject();
+    const theirs = request(p);
+    await p.queue.enqueue(theirs);
+    const own = { ...theirs, agent_id: newId("agt", systemRandom), command_id: request(p).command_id };
+    const claimed = { ok: true, command_id: own.command_id };
+    expect(await p.queue.claimKey(own)).toEqual(claimed);
+    expect(await p.queue.claimKey({ ...own, command_id: request(p).command_id })).toEqual(claimed);
+    expect(await p.queue.enqueue(theirs)).toMatchObject({ ok: true, created: false });
   });
 
   it("is what one that asks for a removed device's session is treated as", async () => {

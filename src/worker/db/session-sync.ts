@@ -32,10 +32,15 @@ WHERE id = ?2 AND coalesce(${VERSION}, 0) < ?3`;
 
 const IS_LATEST = `(SELECT ${VERSION} FROM devices WHERE id = ?2) = ?5`;
 
+/** Later than the session's other first times, whatever the clocks of two Workers say: keys are kept by that order. */
+const FIRST_SHARED = `max(?4, coalesce((
+  SELECT max(g.first_shared_at) + 1 FROM graph_sessions g WHERE g.graph_session_id = sent.graph_session_id
+), 0))`;
+
 const UPSERT = `
 WITH ${SENT}, ${FOREIGN}
 INSERT INTO graph_sessions (project_id, graph_session_id, ${COLUMNS.join(", ")}, first_shared_at)
-SELECT ?1, graph_session_id, ?2, name, description, slug, version, status, arguments_schema, ?4
+SELECT ?1, graph_session_id, ?2, name, description, slug, version, status, arguments_schema, ${FIRST_SHARED}
 FROM sent WHERE NOT EXISTS (SELECT 1 FROM foreign_rows) AND ${IS_LATEST}
 ON CONFLICT (project_id, graph_session_id) DO UPDATE SET
   ${COLUMNS.map((c) => `${c} = excluded.${c}`).join(", ")}, unshared_at = NULL

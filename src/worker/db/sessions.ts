@@ -68,15 +68,17 @@ export async function listSessions(
   return { projects, sessions: results.filter((r) => r.project_name === null) };
 }
 
-/** Where a session is or was shared among an agent's connected projects. */
+/** Where a session is or was shared, among the projects of an agent's account. */
 export interface SessionPlace {
   project_id: string;
   device_id: string;
   slug: string;
   /** JSON text. */
   arguments_schema: string | null;
+  /** No two places of a session have the same; a later one has a later time. */
   first_shared_at: number;
-  connected_at: number;
+  /** When the agent was connected to the project; null: it is not. */
+  connected_at: number | null;
   /** Shared now, by a device that is still paired. */
   shared: boolean;
 }
@@ -84,13 +86,14 @@ export interface SessionPlace {
 const PLACES = `
 SELECT s.project_id, s.device_id, s.slug, s.arguments_schema, s.first_shared_at, ap.connected_at,
   s.unshared_at IS NULL AND d.removed_at IS NULL AS shared
-FROM graph_sessions s
-JOIN agent_projects ap ON ap.project_id = s.project_id AND ap.agent_id = ?1
-${USABLE}
+FROM agents a
+CROSS JOIN graph_sessions s ON s.graph_session_id = ?2
+JOIN projects p ON p.id = s.project_id AND p.account_id = a.account_id AND p.disabled_at IS NULL
 JOIN devices d ON d.id = s.device_id
-WHERE s.graph_session_id = ?2`;
+LEFT JOIN agent_projects ap ON ap.project_id = s.project_id AND ap.agent_id = a.id
+WHERE a.id = ?1 AND a.revoked_at IS NULL`;
 
-/** Every place of a session that concerns the agent, unshared traces included. */
+/** Every place of a session in the agent's account, unshared traces and projects out of its reach included. */
 export async function findSessionPlaces(
   db: D1Database,
   agentId: string,

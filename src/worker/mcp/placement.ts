@@ -18,29 +18,35 @@ export type Placement =
 
 /** How often a key is claimed anew when it turns out to name a run that was never queued. */
 const ROUNDS = 4;
+/** Answers after which the key names nothing: it is free for another call. */
+const GIVES_KEY_BACK: ReadonlySet<string> = new Set(["queue_full", "new_key", "not_shared"]);
 /** How long a claimed run is given to be queued by whoever claimed it, before the claim counts as abandoned. */
 const CLAIM_GRACE_MS = 500;
 
-const earliest = (places: readonly SessionPlace[], at: (place: SessionPlace) => number) =>
+/** A place that the agent is connected to: where a run of its may go. */
+type Reachable = SessionPlace & { connected_at: number };
+const isReachable = (place: SessionPlace): place is Reachable => place.connected_at !== null;
+
+const earliest = <Place extends SessionPlace>(places: readonly Place[], at: (place: Place) => number) =>
   [...places].sort((a, b) => at(a) - at(b) || (a.project_id < b.project_id ? -1 : 1))[0];
 
 /**
- * Where a session's keys are kept: the first place that could hold a run of the agent's. Later sharing and
- * connecting never change it, as they have later times.
+ * Where a session's keys are kept: the project that it was shared with first. Nothing that happens to the
+ * agent or to later projects changes it.
  */
 export const homeOf = (places: readonly SessionPlace[]): SessionPlace | undefined =>
-  earliest(places, (place) => Math.max(place.connected_at, place.first_shared_at));
+  earliest(places, (place) => place.first_shared_at);
 
 /** Where a new run goes: the earliest connected project that the session is shared with now. */
-export const targetOf = (places: readonly SessionPlace[]): SessionPlace | undefined =>
+export const targetOf = (places: readonly SessionPlace[]): Reachable | undefined =>
   earliest(
-    places.filter((place) => place.shared),
+    places.filter(isReachable).filter((place) => place.shared),
     (place) => place.connected_at,
   );
 
 /**
- * Queues `ask` once for its key, however its session's sharing changed since the key was first used
- * (design section 4). Usually one call: the keys' home is where the run goes.
+ * Queues `ask` once for its key, however its session's sharing and the agent's access changed since the key
+ * was first used (design section 4). Usually one call: the keys' home is where the run goes.
  */
 export async function enqueueOnce(
   places: readonly SessionPlace[],
@@ -48,13 +54,14 @@ export async function enqueueOnce(
   context: ToolContext,
 ): Promise<Placement> {
   const home = homeOf(places);
-  if (home === undefined) return { ok: false, error: "not_shared" };
+  const reachable = places.filter(isReachable);
+  if (home === undefined || reachable.length === 0) return { ok: false, error: "not_shared" };
   const target = targetOf(places);
-  if (home === target || ask.repeat_only) {
+  if (home === target || (ask.repeat_only && isReachable(home))) {
     const answer = await enqueueAt(home, newCommandId(home.project_id, context.random), ask, context);
     if (answer.ok || answer.error !== "key_claimed") return answer;
   }
-  return new Claims(places, home, target, ask, context).settle();
+  return new Claims(reachable, home, target, ask, context).settle();
 }
 
 function enqueueAt(
@@ -69,16 +76,16 @@ function enqueueAt(
 
 /** The way for a run whose key is kept in another project than the run itself: claim the key, then queue. */
 class Claims {
-  private readonly places: readonly SessionPlace[];
+  private readonly places: readonly Reachable[];
   private readonly home: SessionPlace;
-  private readonly target: SessionPlace | undefined;
+  private readonly target: Reachable | undefined;
   private readonly ask: Ask;
   private readonly context: ToolContext;
 
   constructor(
-    places: readonly SessionPlace[],
+    places: readonly Reachable[],
     home: SessionPlace,
-    target: SessionPlace | undefined,
+    target: Reachable | undefined,
     ask: Ask,
     context: ToolContext,
   ) {
@@ -134,8 +141,7 @@ class Claims {
   /** Queues the run under its claimed id, or finds it queued; its own project compares the arguments. */
   private async queue(place: SessionPlace, commandId: string): Promise<Placement> {
     const answer = await enqueueAt(place, commandId, this.ask, this.context);
-    if (!answer.ok && (answer.error === "queue_full" || answer.error === "new_key"))
-      await this.release(commandId);
+    if (!answer.ok && GIVES_KEY_BACK.has(answer.error)) await this.release(commandId);
     if (!answer.ok && answer.error === "key_claimed")
       return { ok: false, error: "out_of_reach", command_id: answer.command_id };
     return answer;

@@ -41,7 +41,9 @@ export function completionOf(executionId: string, outcome: RunOutcome): Completi
     total_tokens: outcome.total_tokens,
     reported_cost: outcome.reported_cost,
     ...(outcome.error === undefined ? {} : { error: outcome.error }),
-    ...(outcome.finished_before_stop ? { finished_before_stop: true } : {}),
+    ...(outcome.finished_before_stop === undefined
+      ? {}
+      : { finished_before_stop: outcome.finished_before_stop }),
   };
   if (outcome.result_json === undefined) return boundCompletion(base);
   if (outcome.result_json.length > LIMITS.completionCharacters)
@@ -58,6 +60,7 @@ export function completionOf(executionId: string, outcome: RunOutcome): Completi
 export const STOPPED_OUTCOME: RunOutcome = {
   status: "failed",
   error: RELAY_STOPPED,
+  finished_before_stop: false,
   total_tokens: null,
   reported_cost: null,
 };

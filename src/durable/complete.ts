@@ -12,13 +12,14 @@ const ended = { seq: commands.seq, status: commands.state };
 const to = statements((db) => ({
   /**
    * running or lost → outcome, for the attempt that started it. A run that was told to stop ends
-   * `cancelled` whatever came of it; the record then says that it had finished first.
+   * `cancelled` whatever came of it; the record then says that it had finished first, unless the relay knows
+   * that it had not.
    */
   end: db
     .update(commands)
     .set({
       state: sql`case when ${askedToStop} then 'cancelled' else ${given("status")} end`,
-      finished_before_stop: sql`${given("finished_before_stop")} or (${askedToStop} and ${given("status")} <> 'cancelled')`,
+      finished_before_stop: sql`coalesce(${given("finished_before_stop")}, ${askedToStop} and ${given("status")} <> 'cancelled')`,
       late: inState("lost"),
       ...ENDS,
     })
@@ -58,7 +59,7 @@ export function complete(scope: Scope, call: CompleteCall): Answer<CompleteRespo
     command_id,
     attempt_id,
     status: completion.status,
-    finished_before_stop: completion.finished_before_stop ? 1 : 0,
+    finished_before_stop: toFlag(completion.finished_before_stop),
     now: scope.now,
     kept_until: keptUntil(scope),
   };
@@ -76,6 +77,8 @@ export function complete(scope: Scope, call: CompleteCall): Answer<CompleteRespo
   keepOut(scope, standing.seq, call);
   return recorded("kept_out", standing.status);
 }
+
+const toFlag = (value: boolean | undefined) => (value === undefined ? null : Number(value));
 
 const recorded = (record: CompleteResponse["record"], status: CommandState): Answer<CompleteResponse> => ({
   ok: true,

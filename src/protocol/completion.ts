@@ -23,7 +23,10 @@ export const completion = z.object({
   reported_cost: z.number().min(0).nullish(),
   /** Why it failed or was cancelled. */
   error: text(LIMITS.errorCharacters).optional(),
-  /** The run was told to stop and came to its own end first: its side effects happened. */
+  /**
+   * The run was told to stop and came to its own end first: its side effects happened. False: it did not come
+   * to its own end. Absent: the relay did not know of a stop.
+   */
   finished_before_stop: z.boolean().optional(),
 });
 export type Completion = z.infer<typeof completion>;

@@ -89,16 +89,18 @@ describe("kill -9", () => {
     expect(world.engine.runs).toHaveLength(0);
     expect(command.status).toBe("failed");
     expect(command.completion?.error).toContain("never started");
+    expect(command.completion?.finished_before_stop).toBe(false);
   });
 
   test("the history of a run that the relay did not outlive says so", async () => {
     const world = new World();
-    world.queue();
+    const command = world.queue();
     await world.start(mortal(world.ports(), "engine.run:ended").ports);
     world.engine.last.end();
     await settle();
     await world.start();
     expect(world.store.history.list(1)[0]).toMatchObject({ status: "failed", error: RELAY_STOPPED });
+    expect(command.completion?.finished_before_stop).toBe(false);
   });
 
   test("a copied state file leaves to its original what the original has under way", async () => {

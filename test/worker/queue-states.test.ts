@@ -475,3 +475,15 @@ it("says of a run that its own laptop was stopping that it had finished first, i
     finished_before_stop: true,
   });
 });
+
+it("does not say that a stopped run had finished first, if its relay knows that it had not", async () => {
+  const run = await runIn("running stop");
+  const completion = { ...OUTCOMES.broke, finished_before_stop: false };
+  const { queue, device_id, agent_id } = run.project;
+  await queue.complete({ device_id, command_id: run.command_id, attempt_id: A, completion });
+  expect(await queue.getRun({ agent_id, command_id: run.command_id, wait_ms: 0 })).toMatchObject({
+    status: "cancelled",
+    cancel_requested: true,
+    finished_before_stop: false,
+  });
+});

@@ -11,6 +11,7 @@ export interface Env {
   LIMIT_SIGN_IN: RateLimit;
   LIMIT_ENROLMENT: RateLimit;
   LIMIT_REGISTRATION: RateLimit;
+  LIMIT_TOKENS: RateLimit;
 
   /** Who may make an account: `open` to all, by `invite` (also when unset), or `closed`. */
   SIGNUP_MODE?: string;

@@ -417,6 +417,31 @@ describe("device tokens", () => {
     });
   });
 
+  it("that are remembered still end at their time, at their address and with their keys", async () => {
+    const device = await pairDevice(await newOwner());
+    const there = new Request("https://other.example/x", {
+      headers: { authorization: `Bearer ${device.token}` },
+    });
+    const { privateKey } = await generateKeyPair("ES256", { extractable: true });
+    const otherKeys = {
+      ...env,
+      SIGNING_KEYS: JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid: "other" }] }),
+    };
+    for (let i = 0; i < 2; i++) {
+      expect(await authenticateDevice(withToken(device.token), env)).toHaveProperty("device_id");
+      expect(await authenticateDevice(there.clone(), env)).toMatchObject({ error: "invalid" });
+      expect(await authenticateDevice(withToken(device.token), otherKeys)).toMatchObject({
+        error: "invalid",
+      });
+    }
+    expect(await authenticateDevice(withToken(device.token), env)).toHaveProperty("device_id");
+    moveClock(901_000);
+    expect(await authenticateDevice(withToken(device.token), env)).toMatchObject({
+      error: "invalid",
+      description: "The token has expired",
+    });
+  });
+
   it("need no database", async () => {
     const device = await pairDevice(await newOwner());
     const untouched = { ...env, DB: undefined as unknown as D1Database, PROJECT_QUEUE: undefined as never };

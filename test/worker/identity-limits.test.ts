@@ -80,6 +80,20 @@ describe("too many calls of one address are refused, with the time to wait,", ()
     expect(refusal.headers.get("retry-after")).toBe("60");
   });
 
+  it("at laptops' tokens, whatever key each call names", async () => {
+    const call = from("198.51.100.9");
+    const { calls, refusal } = await untilRefused(310, async () => {
+      const header = btoa(JSON.stringify({ alg: "ES256", kid: crypto.randomUUID() }));
+      return call(`${ORIGIN}${RELAY_PATH}/token`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ assertion: `${header}.e30.${"A".repeat(86)}` }),
+      });
+    });
+    expect(calls).toBeGreaterThan(100);
+    expect(refusal.headers.get("retry-after")).toBe("60");
+  });
+
   it("counting an IPv6 network as one", async () => {
     let host = 0;
     const call: typeof fetch = (input, init) => from(`2001:db8:1:2::${(++host).toString(16)}`)(input, init);

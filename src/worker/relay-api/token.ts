@@ -16,6 +16,8 @@ import { signingKeys } from "./signing-keys.ts";
 
 /** `POST /token` of the relay API: an assertion, good once, for an access token of a quarter of an hour. */
 export async function deviceTokenEndpoint(request: Request, env: Env): Promise<Response> {
+  // The key is the caller's own word: one address that names ever new ones is to be stopped too.
+  if (!(await withinLimit(env.LIMIT_TOKENS, addressKey(request)))) return rateLimited();
   const now = systemClock.now();
   const body = await readPairingBody(request, tokenRequest);
   if (body instanceof Response) return body;
@@ -24,8 +26,7 @@ export async function deviceTokenEndpoint(request: Request, env: Env): Promise<R
 
   const db = database(env.DB);
   const keyId = assertionKeyId(body.assertion);
-  const caller = keyId === undefined ? addressKey(request) : `key:${keyId}`;
-  if (!(await withinLimit(env.LIMIT_ENROLMENT, caller))) return rateLimited();
+  if (keyId !== undefined && !(await withinLimit(env.LIMIT_ENROLMENT, `key:${keyId}`))) return rateLimited();
   const device = keyId === undefined ? undefined : await deviceByThumbprint(db, keyId);
   if (!device) return refused("assertion_invalid");
   const claims = await verifyAssertion(body.assertion, device.public_jwk);

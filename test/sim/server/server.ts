@@ -59,7 +59,11 @@ export class Server {
       write: (name) => faults.strike("object_write", name) !== undefined,
       alarm: (name) => alarmWeather(faults, name),
     });
-    this.env = withRateLimits({ DB: this.d1, PROJECT_QUEUE: this.objects.namespace(), SIGNING_KEYS });
+    this.env = withRateLimits({
+      DB: this.d1,
+      PROJECT_QUEUE: this.objects.namespace(),
+      SIGNING_KEYS: newSigningKeys(),
+    });
     this.objects.env = this.env;
     const open = (project: string) => this.objects.namespace().getByName(project);
     this.#queues = modules.retryingQueues({ open, random, sleep });
@@ -104,7 +108,9 @@ const key = {
   d: "d".repeat(43),
   kid: "key-1",
 };
-const SIGNING_KEYS = JSON.stringify({ keys: [key] });
+let worlds = 0;
+/** The same keys in another text for each world: what the Worker remembers under them is not of an earlier world. */
+const newSigningKeys = (): string => JSON.stringify({ keys: [key], world: ++worlds });
 
 /** Every rate limit that the Worker is bound to lets everything through: the simulated network refuses enough. */
 function withRateLimits<T extends object>(env: T): T {

@@ -30,6 +30,8 @@ const worker = await startWorker({
     logLevel: "warn",
   },
 });
+// Requests would wait for ever for sources that cannot be built; wrangler has printed why.
+worker.raw.once("buildFailed", () => process.exit(1));
 await worker.ready;
 const timer = setInterval(() => {
   worker.scheduled({ cron: "* * * * *", scheduledTime: new Date() }).catch((error: unknown) => {

@@ -16,12 +16,12 @@ const AHEAD = 8;
 /** Failing seeds after which it is enough. */
 const ENOUGH = 20;
 
-/** Simulates the seeds from `from` on. */
+/** Simulates the seeds from `from` on. `progress` is told of each seed that breaks a guarantee, and every 100 seeds. */
 export async function runSeeds(
   pool: Pool,
   from: number,
   count: number,
-  progress: (sums: Sums) => void = () => {},
+  progress: (sums: Sums, broke: number | undefined) => void = () => {},
 ): Promise<Sums> {
   const sums: Sums = { seeds: 0, commands: 0, starts: 0, finished: 0, faults: 0, failing: [] };
   let next = from;
@@ -34,8 +34,9 @@ export async function runSeeds(
       sums.starts += result.starts;
       sums.finished += result.finished;
       sums.faults += result.happened.length;
-      if (result.violations.length > 0) sums.failing.push(seed);
-      if (sums.seeds % 100 === 0) progress(sums);
+      const broke = result.violations.length > 0;
+      if (broke) sums.failing.push(seed);
+      if (broke || sums.seeds % 100 === 0) progress(sums, broke ? seed : undefined);
     }
   };
   await Promise.all(Array.from({ length: AHEAD }, lane));

@@ -17,6 +17,9 @@ const HELP = `npm run simulate -- [options]
   --mutant NAME    that one alone
 `;
 
+/** Seeds between two lines of progress where there is no terminal. */
+const LINE_EVERY = 1_000;
+
 const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "10000" },
@@ -50,13 +53,16 @@ async function one(seed: number): Promise<number> {
 async function many(): Promise<number> {
   const pool = await Pool.open(Number(values.threads));
   const began = performance.now();
-  const total = await runSeeds(pool, Number(values.from), Number(values.seeds), (sums) => {
-    if (process.stderr.isTTY) process.stderr.write(`\r${sums.seeds} seeds, ${sums.commands} runs`);
+  const elapsed = () => ((performance.now() - began) / 1000).toFixed(1);
+  const total = await runSeeds(pool, Number(values.from), Number(values.seeds), (sums, broke) => {
+    const line = `${sums.seeds} seeds, ${sums.commands} simulated runs, ${elapsed()} s`;
+    if (broke !== undefined) console.log(`\nseed ${broke} breaks a guarantee; told in full at the end`);
+    else if (process.stderr.isTTY) process.stderr.write(`\r${line}`);
+    else if (sums.seeds % LINE_EVERY === 0) console.log(line);
   });
-  const seconds = ((performance.now() - began) / 1000).toFixed(1);
   console.log(
     `\n${total.seeds} seeds, ${total.commands} simulated runs (${total.starts} started, ${total.finished} finished), ` +
-      `${total.faults} faults, ${seconds} s: ${total.failing.length} violations`,
+      `${total.faults} faults, ${elapsed()} s: ${total.failing.length} violations`,
   );
   for (const seed of total.failing.slice(0, 3))
     console.log(describeFailure(await pool.run({ seed, shrink: true })));

@@ -4,7 +4,7 @@ import { Pool } from "../pool.ts";
 import type { Mutant } from "./mutants.ts";
 
 /** Seeds within which a deliberate fault must be caught. */
-const HUNT_SEEDS = 2_000;
+export const HUNT_SEEDS = 2_000;
 
 const SEEDS = new URL("./seeds.json", import.meta.url);
 

@@ -68,8 +68,8 @@ export const LAPTOP_MUTANTS: readonly Mutant[] = [
   fault(
     "runs of one session may overlap",
     "relay/commands.ts",
-    "!hasRoom() || isBusy(attempt.graph_session_id) || waits",
-    "!hasRoom()",
+    '!isBusy(session) &&\n    !store.attempts.inState("prepared").some((other) => other.graph_session_id === session);',
+    "true;",
   ),
   fault(
     "more Graphs run than were allowed",
@@ -82,6 +82,12 @@ export const LAPTOP_MUTANTS: readonly Mutant[] = [
     "relay/commands.ts",
     "for (const raw of commands) {",
     "for (const raw of [...commands].reverse()) {",
+  ),
+  fault(
+    "a command overtakes one that waits for its session",
+    "relay/commands.ts",
+    "waiting.add(session);",
+    "",
   ),
   fault(
     "a no to the start is not minded",

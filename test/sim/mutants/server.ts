@@ -100,8 +100,14 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
   fault(
     "keys are not looked for in the projects a session was shared with",
     "worker/mcp/placement.ts",
-    "if (home === target || ask.repeat_only) {\n    const answer = await enqueueAt(home, newCommandId(home.project_id",
+    "if (home === target || (ask.repeat_only && isReachable(home))) {\n    const answer = await enqueueAt(home, newCommandId(home.project_id",
     "if (target !== undefined) {\n    const answer = await enqueueAt(target, newCommandId(target.project_id",
+  ),
+  fault(
+    "where keys are kept changes when an agent is connected anew",
+    "worker/mcp/placement.ts",
+    "earliest(places, (place) => place.first_shared_at);",
+    "earliest(places, (place) => Math.max(place.connected_at ?? 0, place.first_shared_at));",
   ),
   fault(
     "a queued command never expires",

@@ -57,7 +57,9 @@ function drawRuns(
   runs: Run[],
 ): void {
   const graphs = account.laptops.flatMap((l) => l.graphs.map((g) => g.id));
-  const bursts = draw.int(1, 3);
+  // Most agents ask now and then. A few keep the laptop busy, with what is soon done.
+  const busy = draw.chance(0.35);
+  const bursts = busy ? draw.int(8, 30) : draw.int(1, 3);
   let asked = 0;
   for (let b = 0; b < bursts; b++) {
     const at = draw.int(0, calmAt * 0.8);
@@ -66,7 +68,7 @@ function drawRuns(
       const key = `run-number-${++asked}`;
       const graph = draw.pick(graphs);
       const moment = at + draw.int(0, 3_000);
-      const behaviour = drawBehaviour(draw, calmAt - moment);
+      const behaviour = drawBehaviour(draw, calmAt - moment, busy);
       runs.push({ at: moment, agent, row: sheet.length });
       const patience = drawPatience(draw);
       sheet.push({ at: moment, draft: { do: "run", agent: agent.name, graph, key, behaviour, patience } });
@@ -83,9 +85,11 @@ function drawRuns(
   if (draw.chance(0.3)) sheet.push({ at: draw.int(0, calmAt), draft: { do: "list", agent: agent.name } });
 }
 
-function drawBehaviour(draw: Dice, left: number): Behaviour {
-  const kind = draw.pick(["quick", "quick", "quick", "long", "hangs"] as const);
+function drawBehaviour(draw: Dice, left: number, busy: boolean): Behaviour {
+  const kind =
+    busy && draw.chance(0.97) ? "at once" : draw.pick(["quick", "quick", "quick", "long", "hangs"] as const);
   const length = {
+    "at once": draw.int(0, 2_000),
     quick: draw.int(500, 20_000),
     long: draw.int(20_000, 150_000),
     hangs: left + draw.int(0, 180_000),
@@ -109,13 +113,13 @@ const drawPatience = (draw: Dice): Patience => ({
 /** The owner shares, unshares, renames, disables; revokes and connects; removes a device. */
 function drawOwner(draw: Dice, account: Account, runs: readonly Run[], calmAt: number, sheet: Sheet): void {
   const own = runs.filter((run) => account.agents.includes(run.agent));
-  const busy = draw.pick([0, 0, 1, 3]);
+  const busy = draw.pick([0, 0, 1, 3, 6]);
   for (let i = 0; i < busy; i++) {
     const laptop = draw.pick(account.laptops);
     const project = draw.pick(account.projects).id;
     const graph = draw.pick(laptop.graphs);
     // Mostly while something is asked for, picked up or under way, or is shared for the first time.
-    const near = draw.pick(own).at + draw.int(0, 25_000);
+    const near = draw.pick(own).at + draw.int(0, draw.pick([500, 8_000, 25_000]));
     const at = draw.pick([near, near, near, draw.int(0, 40_000), draw.int(0, calmAt)]);
     const back = at + draw.int(0, draw.pick([2_000, 60_000]));
     switch (draw.pick(["share", "project", "slug", "agent", "device"] as const)) {
@@ -141,7 +145,11 @@ function drawOwner(draw: Dice, account: Account, runs: readonly Run[], calmAt: n
         break;
       case "agent": {
         const agent = draw.pick(account.agents);
-        sheet.push({ at, draft: { do: "revoke", agent: agent.name, projects: [] } });
+        const some = agent.projects.filter(() => draw.chance(0.6));
+        const kept = some.length > 0 ? some : agent.projects;
+        const leave: Draft = { do: "revoke", agent: agent.name, projects: [] };
+        const change: Draft = { do: "connect", agent: agent.name, projects: kept };
+        sheet.push({ at, draft: draw.chance(0.6) ? leave : change });
         if (draw.chance(0.6))
           sheet.push({ at: back, draft: { do: "connect", agent: agent.name, projects: agent.projects } });
         break;

@@ -34,8 +34,23 @@ export function engineFor(context: Context): Engine {
   });
 }
 
+/** Notes the end of local runs that were killed, which nobody else will. */
+export const closeDeadRuns = ({ store }: Context): void =>
+  store.history.closeDead(isAlive, systemClock.wall());
+
+function isAlive(processId: number): boolean {
+  try {
+    return process.kill(processId, 0);
+  } catch (error) {
+    // It is there, and another user's.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
 /** Forgets what the history may no longer keep, by age and by size. */
-export function pruneHistory({ store, folder }: Context): number {
+export function pruneHistory(context: Context): number {
+  const { store, folder } = context;
+  closeDeadRuns(context);
   const { keep_days, keep_megabytes } = readConfig(folder).history;
   return store.history.prune({
     endedBefore: systemClock.wall() - keep_days * 86_400_000,

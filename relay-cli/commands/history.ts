@@ -6,6 +6,7 @@ import { printable } from "../relay/failure.ts";
 import type { HistoryEntry } from "../store/contract.ts";
 import { readConfig } from "./config.ts";
 import type { Context } from "./context.ts";
+import { closeDeadRuns } from "./engine.ts";
 import type { RunCommand } from "./program.ts";
 import { visible } from "./safe-text.ts";
 import { columns } from "./terminal.ts";
@@ -18,13 +19,21 @@ export function addHistory(program: Command, run: RunCommand): void {
     .option("--limit <n>", "how many", count, 20)
     .option("--graph <slug>", "of this Graph only")
     .option("--json", "as JSON")
-    .action((options: ListOptions) => run((context) => list(context, options)));
+    .action((options: ListOptions) =>
+      run((context) => {
+        closeDeadRuns(context);
+        return list(context, options);
+      }),
+    );
   history
     .command("show <execution>")
     .description("one run with its arguments, result and events, as JSON")
     .option("--log", "its log and what it did, line by line, in place of JSON")
     .action((id: string, options: { log?: boolean }) =>
-      run((context) => (options.log === true ? showLog(context, id) : show(context, id))),
+      run((context) => {
+        closeDeadRuns(context);
+        return options.log === true ? showLog(context, id) : show(context, id);
+      }),
     );
   history
     .command("prune")
@@ -50,6 +59,7 @@ async function prune(
   context: Context,
   { days, megabytes }: { days?: number; megabytes?: number },
 ): Promise<ExitName> {
+  closeDeadRuns(context);
   const keep = readConfig(context.folder).history;
   const gone = context.store.history.prune({
     endedBefore: Date.now() - (days ?? keep.keep_days) * 86_400_000,

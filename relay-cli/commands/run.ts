@@ -24,17 +24,20 @@ export async function runHere(context: Context, name: string, typed: string | un
   const graph = namedGraph(store, name);
   const args = await readArguments(terminal, typed);
   const execution_id = newUuid(systemRandom);
-  store.history.begin({
-    execution_id,
-    channel: `graph:local:${execution_id}`,
-    command_id: null,
-    project_id: null,
-    graph_session_id: graph.graph_session_id,
-    slug: graph.slug,
-    agent_name: null,
-    arguments_json: JSON.stringify(args),
-    started_at: Date.now(),
-  });
+  store.history.begin(
+    {
+      execution_id,
+      channel: `graph:local:${execution_id}`,
+      command_id: null,
+      project_id: null,
+      graph_session_id: graph.graph_session_id,
+      slug: graph.slug,
+      agent_name: null,
+      arguments_json: JSON.stringify(args),
+      started_at: Date.now(),
+    },
+    process.pid,
+  );
   const recorder = createRecorder(
     { clock: systemClock, log: context.log, history: store.history },
     execution_id,

@@ -186,10 +186,15 @@ export interface DeadLetter extends OutboxItem {
 
 /** What ran here, in full. */
 export interface HistoryStore {
-  /** A local run begins. A command's run is entered by `AttemptStore.begin`. */
-  begin(entry: HistoryStart): void;
+  /** A local run begins, in this process. A command's run is entered by `AttemptStore.begin`. */
+  begin(entry: HistoryStart, processId: number): void;
   /** A local run ended. */
   finish(record: FinishedRun): void;
+  /**
+   * Ends, as `failed`, the local runs whose process is gone. A process that has the number of an earlier one
+   * keeps that one's run `running` until it is gone too.
+   */
+  closeDead(isAlive: (processId: number) => boolean, at: number): void;
   addEvents(executionId: string, events: readonly { at: number; event: EngineEvent }[]): void;
   /** Newest first; of one Graph, if its slug is given. */
   list(limit: number, slug?: string): HistoryEntry[];

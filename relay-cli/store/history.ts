@@ -1,4 +1,4 @@
-import type { EngineEvent } from "../engine/contract.ts";
+import type { EngineEvent, RunOutcome } from "../engine/contract.ts";
 import type { FinishedRun, HistoryEntry, HistoryStore } from "./contract.ts";
 import { pruneHistory } from "./history-prune.ts";
 import type { Sql } from "./sql.ts";
@@ -11,12 +11,20 @@ const toEntry = (row: Row): HistoryEntry => ({
   finished_before_stop: row.finished_before_stop === 1,
 });
 
+/** What the record says of a local run whose command did not live to see its end. */
+const KILLED_OUTCOME: RunOutcome = {
+  status: "failed",
+  error: "The command was killed while the Graph was running",
+  total_tokens: null,
+  reported_cost: null,
+};
+
 export function historyStore(sql: Sql): HistoryStore {
   return {
-    begin(entry) {
+    begin(entry, processId) {
       sql.run(
         `INSERT INTO history (execution_id, channel, command_id, project_id, graph_session_id, slug, agent_name,
-           arguments_json, status, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)`,
+           arguments_json, status, started_at, process_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running', ?, ?)`,
         entry.execution_id,
         entry.channel,
         entry.command_id,
@@ -26,9 +34,17 @@ export function historyStore(sql: Sql): HistoryStore {
         entry.agent_name,
         entry.arguments_json,
         entry.started_at,
+        processId,
       );
     },
     finish: (record) => recordEnd(sql, record),
+    closeDead(isAlive, at) {
+      const running = sql.all<{ execution_id: string; process_id: number }>(
+        "SELECT execution_id, process_id FROM history WHERE process_id IS NOT NULL AND finished_at IS NULL",
+      );
+      for (const { execution_id, process_id } of running)
+        if (!isAlive(process_id)) recordEnd(sql, { execution_id, outcome: KILLED_OUTCOME, finished_at: at });
+    },
     addEvents(executionId, events) {
       sql.atomically(() => {
         let n =
@@ -70,7 +86,7 @@ export function historyStore(sql: Sql): HistoryStore {
 export function recordEnd(sql: Sql, { execution_id, outcome, finished_at }: FinishedRun): void {
   sql.run(
     `UPDATE history SET status = ?, result_json = ?, error = ?, total_tokens = ?, reported_cost = ?,
-       finished_before_stop = ?, finished_at = ? WHERE execution_id = ?`,
+       finished_before_stop = ?, finished_at = ? WHERE execution_id = ? AND finished_at IS NULL`,
     outcome.status,
     outcome.result_json ?? null,
     outcome.error ?? null,

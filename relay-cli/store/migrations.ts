@@ -180,6 +180,14 @@ CREATE INDEX history_ended ON history (finished_at) WHERE finished_at IS NOT NUL
 ALTER TABLE approval_requests ADD COLUMN alive_until INTEGER NOT NULL DEFAULT 0;
 `,
   },
+  {
+    // A local run whose command was killed is found by its process being gone.
+    version: 4,
+    sql: `
+ALTER TABLE history ADD COLUMN process_id INTEGER;
+CREATE INDEX history_local ON history (process_id) WHERE process_id IS NOT NULL AND finished_at IS NULL;
+`,
+  },
 ];
 
 /** The newest version this program knows. */

@@ -1,13 +1,13 @@
-import { desc, eq, lt, sql } from "drizzle-orm";
+import { and, desc, eq, lt, sql } from "drizzle-orm";
 import type { OwnerRun } from "./contract.ts";
 import { commands, keptOut, payloads } from "./schema.ts";
-import { given, type Scope, statements } from "./scope.ts";
+import { given, isKept, type Scope, statements } from "./scope.ts";
 
 const list = statements((db) => ({
   rows: db
     .select()
     .from(commands)
-    .where(lt(commands.seq, given("before")))
+    .where(and(lt(commands.seq, given("before")), isKept))
     .orderBy(desc(commands.seq))
     .limit(sql.placeholder("limit"))
     .prepare(),
@@ -32,6 +32,7 @@ export function listRuns(
   const rows = statement.rows.all({
     before: request.before ?? Number.MAX_SAFE_INTEGER,
     limit: request.limit,
+    now: scope.now,
   });
   if (!request.whole) return rows;
   return rows.map((row) => ({

@@ -37,7 +37,7 @@ export const given = (name: string): SQL => sql`${sql.placeholder(name)}`;
 export const inState = (state: CommandState): SQL => sql`${commands.state} = ${sql.raw(`'${state}'`)}`;
 
 /** The record is still kept at `now`. One past its time is gone for every caller, even before it is deleted. */
-const isKept = or(isNull(commands.kept_until), gt(commands.kept_until, given("now")));
+export const isKept = or(isNull(commands.kept_until), gt(commands.kept_until, given("now")));
 
 /** The agent's own command, by `command_id` and `agent_id`. */
 export const ofAgent = and(

@@ -210,23 +210,45 @@ describe("history", () => {
     expect(record.result === "🏔x".repeat(500_000)).toBe(true);
   });
 
+  test("says of a local run that was killed that it was, and of a live one that it runs", async () => {
+    writeFileSync(
+      join(folder, "waits.mjs"),
+      'export default async ({ log }) => { log("here"); await new Promise((done) => setTimeout(done, 60_000)); };',
+    );
+    await cli.run(["graph", "add", join(folder, "waits.mjs")]);
+    const run = cli.spawn(["graph", "run", "waits"]);
+    await run.says("here");
+    const shown = () => JSON.parse(inFolder("history", "list", "--limit", "1", "--json").stdout)[0];
+    expect(shown()).toMatchObject({ slug: "waits", status: "running", error: null });
+    run.child.kill("SIGKILL");
+    await run.ended;
+    expect(shown()).toMatchObject({
+      slug: "waits",
+      status: "failed",
+      error: "The command was killed while the Graph was running",
+    });
+  });
+
   test("is pruned by age and by size, never what still runs", async () => {
     const day = 86_400_000;
     const now = Date.now();
     cli.store(({ history }) => {
       for (let n = 0; n < 10; n++) {
         const execution_id = `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
-        history.begin({
-          execution_id,
-          channel: "graph:local:x",
-          command_id: null,
-          project_id: null,
-          graph_session_id: null,
-          slug: "x",
-          agent_name: null,
-          arguments_json: "{}",
-          started_at: now - (10 - n) * day,
-        });
+        history.begin(
+          {
+            execution_id,
+            channel: "graph:local:x",
+            command_id: null,
+            project_id: null,
+            graph_session_id: null,
+            slug: "x",
+            agent_name: null,
+            arguments_json: "{}",
+            started_at: now - (10 - n) * day,
+          },
+          process.pid,
+        );
         history.addEvents(execution_id, [{ at: 0, event: { type: "log", line: "x".repeat(100_000) } }]);
         if (n === 3) continue; // it never ended
         history.finish({

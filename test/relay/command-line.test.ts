@@ -30,17 +30,20 @@ async function filled(): Promise<void> {
       const graph_session_id = `gs_${n.toString(16).padStart(32, "0")}`;
       store.graphs.add({ ...GRAPH, slug, graph_session_id, path: `/graphs/${slug}.mjs` });
       if (n < 100) store.projects.share(PROJECT, graph_session_id, 0);
-      store.history.begin({
-        execution_id: `00000000-0000-4000-8000-${n.toString(16).padStart(12, "0")}`,
-        channel: "graph:local:x",
-        command_id: null,
-        project_id: null,
-        graph_session_id,
-        slug,
-        agent_name: "Agent",
-        arguments_json: "{}",
-        started_at: n,
-      });
+      store.history.begin(
+        {
+          execution_id: `00000000-0000-4000-8000-${n.toString(16).padStart(12, "0")}`,
+          channel: "graph:local:x",
+          command_id: null,
+          project_id: null,
+          graph_session_id,
+          slug,
+          agent_name: "Agent",
+          arguments_json: "{}",
+          started_at: n,
+        },
+        process.pid,
+      );
     }
   });
 }

@@ -188,6 +188,18 @@ describe("the alarm", () => {
     expect(await armedFor(p)).toBe(null);
   });
 
+  it("may be late: a record past its time is gone for its owner all the same", async () => {
+    const p = await newProject({ retention_seconds: 3600 });
+    const [ended, queued] = [await newRun(p), await newRun(p)];
+    await ended.cancel();
+    const shown = async () =>
+      (await p.queue.listRuns({ before: null, limit: 10, whole: false })).map((run) => run.command_id);
+    at(3600 * SECOND - 1);
+    expect(await shown()).toEqual([queued.command_id, ended.command_id]);
+    at(3600 * SECOND);
+    expect(await shown()).toEqual([queued.command_id]);
+  });
+
   it("deletes claimed keys when their time is over", async () => {
     const p = await newProject();
     await p.queue.claimKey(request(p));

@@ -22,9 +22,11 @@ export interface ProjectQueueApi {
 
   /** Queues one run, or finds the one this key already names. */
   enqueue(request: EnqueueRequest): Promise<EnqueueAnswer>;
-  /** Records, in the project where a session's keys are kept, that this key names a run in another project. */
+  /** What the key names here: a run, or a claim. Writes nothing. */
+  findKey(request: KeyRequest): Promise<KeyTaken | undefined>;
+  /** Records that this key names a run that is, or is to be, in another project; from then on none is queued for it here. */
   claimKey(request: ClaimKeyRequest): Promise<ClaimKeyAnswer>;
-  /** Gives a claimed key back, if `command_id` is still what it names: nothing was queued for it. */
+  /** Lets a claim of `command_id` run out soon, unless another call has taken it up: its run was refused. */
   releaseKey(request: { agent_id: string; idempotency_key: string; command_id: string }): Promise<void>;
   /** The run, as soon as it ended or waits for its owner, at the latest after `wait_ms`. `undefined`: not there, or not this agent's. */
   getRun(request: { agent_id: string; command_id: string; wait_ms: number }): Promise<RunView | undefined>;
@@ -113,19 +115,30 @@ export type EnqueueAnswer =
   /** The agent, or the device, has no access here. */
   | { ok: false; error: "access_removed" };
 
-export interface ClaimKeyRequest {
+export interface KeyRequest {
   agent_id: string;
   idempotency_key: string;
   graph_session_id: string;
-  /** Not compared here: `enqueue` compares it with the run itself, where that is. */
-  arguments_json?: string;
+}
+export interface ClaimKeyRequest extends KeyRequest {
+  /** What the key is to name. */
   command_id: string;
+  /** A claim of this command gives way: it is known that it was not queued and never will be. */
+  replaces?: string;
+}
+/** The key names another command: a run in this project (`age_ms` is null), or one that was claimed so long ago. */
+export interface KeyTaken {
+  ok: false;
+  error: "key_taken";
+  command_id: string;
+  same_session: boolean;
+  age_ms: number | null;
 }
 export type ClaimKeyAnswer =
-  /** The run that the key names: `command_id` of the request, or of an earlier one for the same session. */
-  | { ok: true; command_id: string }
-  | { ok: false; error: "key_conflict"; command_id: string }
-  /** The object was not told of its project yet. */
+  /** The key names `command_id` of the request. */
+  | { ok: true }
+  | KeyTaken
+  /** The object was not told of its project yet, or its project is deleted. */
   | { ok: false; error: "access_removed" };
 
 export interface Presence {

@@ -71,6 +71,10 @@ export class ProjectQueue extends DurableObject implements ProjectQueueApi {
     return this.#queue?.enqueue(request) ?? NO_ACCESS;
   }
 
+  async findKey(request: RequestOf<"findKey">) {
+    return this.#queue?.findKey(request);
+  }
+
   async claimKey(request: RequestOf<"claimKey">) {
     return this.#queue?.claimKey(request) ?? NO_ACCESS;
   }

@@ -2,7 +2,7 @@ import { DEFAULT_SETTINGS, type ProjectSettings } from "../protocol/limits.ts";
 import type { Clock } from "../protocol/ports.ts";
 import { takeLists, takeVersion } from "./access.ts";
 import { cancel, getRun, presence } from "./agent-calls.ts";
-import { claimKey, releaseKey } from "./claims.ts";
+import { claimKey, findKey, releaseKey } from "./claims.ts";
 import { complete } from "./complete.ts";
 import type { DeviceRefusal, ProjectAccess, ProjectQueueApi } from "./contract.ts";
 import { connect, isDevice } from "./devices.ts";
@@ -54,6 +54,7 @@ export class Queue {
   }
 
   readonly enqueue: Call<"enqueue"> = (request) => this.#call((scope) => enqueue(scope, request));
+  readonly findKey: Call<"findKey"> = (request) => this.#call((scope) => findKey(scope, request));
   readonly claimKey: Call<"claimKey"> = (request) => this.#call((scope) => claimKey(scope, request));
   readonly releaseKey: Call<"releaseKey"> = (request) => this.#call((scope) => releaseKey(scope, request));
   /** Answers at once; waiting is the host's. */

@@ -107,6 +107,9 @@ export const keyClaims = sqliteTable(
     graph_session_id: text().notNull(),
     command_id: text().notNull(),
     kept_until: integer().notNull(),
+    claimed_at: integer().notNull().default(0),
+    /** It is not its claimer's alone: another call was told of it, or it took the place of another claim. */
+    adopted: integer({ mode: "boolean" }).notNull().default(false),
   },
   (t) => [
     primaryKey({ columns: [t.agent_id, t.idempotency_key] }),

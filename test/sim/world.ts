@@ -1,3 +1,4 @@
+import type { CommandState } from "../../src/protocol/states.ts";
 import { SimulatedAgent } from "./actors/agent.ts";
 import type { RelayModules } from "./actors/laptop.ts";
 import { SimulatedLaptop } from "./actors/laptop.ts";
@@ -17,7 +18,7 @@ import { Server, type WorkerModules } from "./server/server.ts";
 
 /** When every world begins. */
 const START = Date.UTC(2026, 2, 1, 12);
-/** How long after the faults everything may take to come to rest, in milliseconds. */
+/** How long after the faults everything may take to come to rest, in milliseconds, beside the Graphs' own time. */
 const REST_MS = 30 * 60_000;
 /** How long the network must be whole before anything is expected: a relay's longest pause, twice. */
 const SETTLE_MS = 130_000;
@@ -133,6 +134,9 @@ export class World {
     await this.scheduler.runUntil(this.scheduler.now + SETTLE_MS, broken);
     if (!this.#atRest()) {
       await this.scheduler.runUntil(this.scheduler.now + REST_MS, () => broken() || this.#atRest());
+      // Graphs that take long, one after the other, may take longer than that.
+      const all = this.scheduler.now + graphTime(this.scenario);
+      await this.scheduler.runUntil(all, () => broken() || !this.#anyOpen("queued", "running"));
       // What was busy until now has its next passes still before it.
       await this.scheduler.runUntil(this.scheduler.now + PASSES_MS, broken);
     }
@@ -208,10 +212,13 @@ export class World {
 
   /** Nothing is left to happen but the passing of time. */
   #atRest(): boolean {
-    for (const command of this.witness.commands.values())
-      if (command.state === "queued" || command.state === "running" || command.state === "lost") return false;
+    if (this.#anyOpen("queued", "running", "lost")) return false;
     for (const laptop of this.laptops.values()) if (!laptop.atRest()) return false;
     return true;
+  }
+
+  #anyOpen(...states: CommandState[]): boolean {
+    return [...this.witness.commands.values()].some((command) => states.includes(command.state));
   }
 
   /** Lets every record's time run out, with the laptops off, and looks at what is left. */
@@ -221,8 +228,8 @@ export class World {
       laptop.kill("at the end");
     }
     this.#ending = true;
-    for (let i = 0; i < 4; i++) {
-      await this.scheduler.runUntil(this.scheduler.now + 50 * 86_400_000);
+    for (let i = 0; i < 5; i++) {
+      await this.scheduler.runUntil(this.scheduler.now + 90 * 86_400_000);
       let swept = false;
       void this.server.scheduled().then(() => {
         swept = true;
@@ -232,3 +239,7 @@ export class World {
     checkForgotten(this);
   }
 }
+
+/** How long all Graphs that are asked for run, one after the other, in milliseconds. */
+const graphTime = ({ operations }: Scenario): number =>
+  operations.reduce((sum, o) => sum + (o.do === "run" ? (o.behaviour.ends_after ?? 0) : 0), 0);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { ProjectQueueApi } from "../../src/durable/contract.ts";
 import { newCommandId } from "../../src/protocol/ids.ts";
 import { systemRandom } from "../../src/protocol/ports.ts";
@@ -9,6 +9,7 @@ import { retryingQueues } from "../../src/worker/queues.ts";
 import {
   addAgent,
   addProject,
+  cancel,
   get,
   giveAccess,
   mcpDeps,
@@ -19,6 +20,8 @@ import {
   TestDevice,
   uuid,
 } from "./support/endpoint.ts";
+
+afterEach(() => vi.useRealTimers());
 
 // One session, three projects of one agent: A connected first, then B, then C. Sharing moves between them.
 
@@ -250,6 +253,52 @@ describe("a retry finds its run, however the agent's access changed in between",
     expect(await queuedIn(world)).toBe(1);
   });
 
+  it("the agent lost the project of a run whose key it then uses for another session", async () => {
+    const world = await threeProjects();
+    const other = session();
+    const ask = (key: string) => run(world.agent, other.graph_session_id, {}, key);
+    for (const project of [world.b, world.a]) await world.device.sync(project, [world.shared, other]);
+    const key = uuid();
+    const first = await world.ask(key);
+    expect(projectOf(first)).toBe(world.a);
+    await reconnect(world, world.b);
+    expect((await ask(key)).structuredContent).toMatchObject({
+      error_code: "key_conflict",
+      command_id: idOf(first),
+    });
+    await reconnect(world, world.a, world.b);
+    expect(idOf(await world.ask(key))).toBe(idOf(first));
+  });
+
+  it("the agent lost the project where its keys are kept, and a run whose key it uses for another session", async () => {
+    const world = await threeProjects();
+    const other = session();
+    await world.device.sync(world.b, [world.shared, other]);
+    await tick();
+    const key = uuid();
+    const first = await world.ask(key);
+    await world.device.sync(world.a, [world.shared, other]);
+    await reconnect(world, world.a);
+    expect((await run(world.agent, other.graph_session_id, {}, key)).structuredContent).toMatchObject({
+      error_code: "key_conflict",
+      command_id: idOf(first),
+    });
+  });
+
+  it("the object of the run's project was not told of the new connection yet", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const first = await world.ask(key);
+    await world.share(world.b);
+    await giveAccess(world.a, [], [world.device.auth.device_id]);
+    expect((await world.ask(key)).structuredContent.error_code).toBe("unavailable");
+    await giveAccess(world.a, [world.agent], [world.device.auth.device_id]);
+    expect((await world.ask(key)).structuredContent.command_id).toBe(idOf(first));
+    expect(await queuedIn(world)).toBe(0);
+  });
+
   it("and arguments that do not fit are told so where the keys are out of reach", async () => {
     const world = await threeProjects();
     await world.share(world.b);
@@ -357,6 +406,48 @@ describe("a Worker that dies on the way", () => {
     await world.device.sync(world.a, [world.shared, other]);
     const answer = await run(world.agent, other.graph_session_id, {}, key);
     expect(answer.structuredContent.status).toBe("queued");
+  });
+
+  it("or only sleeps: what it claimed is not queued once the key names another run", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    const command_id = await claimOnly(world, key, world.a);
+    await world.share(world.c);
+    const answer = await world.ask(key);
+    await world.share(world.a, world.b, world.c);
+    const late = await objectOf(world.a).enqueue({
+      agent_id: world.agent.agent_id,
+      command_id,
+      graph_session_id: world.session_id,
+      device_id: world.device.auth.device_id,
+      slug: "report",
+      arguments_json: "{}",
+      idempotency_key: key,
+    });
+    expect(late).toMatchObject({ ok: false, error: "key_claimed" });
+    expect(idOf(await world.ask(key))).toBe(idOf(answer));
+    expect(await queuedIn(world)).toBe(1);
+  });
+
+  it("long ago: what it claimed is queued under another id, as the old one may have run since", async () => {
+    const world = await threeProjects();
+    await world.share(world.b);
+    await world.share(world.a, world.b);
+    const key = uuid();
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
+    const claimed = await claimOnly(world, key, world.a);
+    vi.setSystemTime(Date.now() + 9 * 60_000);
+    expect(idOf(await world.ask(key))).toBe(claimed);
+    const over = uuid();
+    const first = await world.ask(over);
+    await cancel(world.agent, idOf(first));
+    vi.setSystemTime(Date.now() + 31 * 24 * 60 * 60_000);
+    const second = await world.ask(over);
+    expect(second.structuredContent).toMatchObject({ status: "queued", project_id: world.a });
+    expect(idOf(second)).not.toBe(idOf(first));
+    expect(idOf(await world.ask(over))).toBe(idOf(second));
   });
 
   it("a full queue gives the key back", async () => {

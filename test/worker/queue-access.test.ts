@@ -208,9 +208,11 @@ describe("an agent without access", () => {
     const theirs = request(p);
     await p.queue.enqueue(theirs);
     const own = { ...theirs, agent_id: newId("agt", systemRandom), command_id: request(p).command_id };
-    const claimed = { ok: true, command_id: own.command_id };
-    expect(await p.queue.claimKey(own)).toEqual(claimed);
-    expect(await p.queue.claimKey({ ...own, command_id: request(p).command_id })).toEqual(claimed);
+    expect(await p.queue.claimKey(own)).toEqual({ ok: true });
+    expect(await p.queue.claimKey({ ...own, command_id: request(p).command_id })).toMatchObject({
+      error: "key_taken",
+      command_id: own.command_id,
+    });
     expect(await p.queue.enqueue(theirs)).toMatchObject({ ok: true, created: false });
   });
 
@@ -338,6 +340,7 @@ describe("an object that was never set up, or was destroyed", () => {
     const at = { device_id: p.device_id, command_id: request(p).command_id, attempt_id: uuid() };
     expect(await queue.enqueue(request(p))).toEqual({ ok: false, error: "access_removed" });
     expect(await queue.claimKey(request(p))).toEqual({ ok: false, error: "access_removed" });
+    expect(await queue.findKey(request(p))).toBe(undefined);
     expect(await queue.releaseKey(request(p))).toBe(undefined);
     expect(await queue.getRun({ ...at, agent_id: p.agent_id, wait_ms: 50_000 })).toBe(undefined);
     expect(await queue.cancel({ ...at, agent_id: p.agent_id })).toBe(undefined);

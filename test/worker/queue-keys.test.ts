@@ -5,7 +5,8 @@ import { DEFAULT_SETTINGS, LIMITS } from "../../src/protocol/limits.ts";
 import { systemRandom } from "../../src/protocol/ports.ts";
 import { accessOf, newProject, type Project, request, START, uuid } from "./queue-support.ts";
 
-const DAY = 24 * 60 * 60_000;
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
 const RETENTION = DEFAULT_SETTINGS.retention_seconds * 1000;
 
 beforeEach(() => vi.useFakeTimers({ toFake: ["Date"], now: START }));
@@ -235,31 +236,46 @@ describe("a key claimed for a run in another project", () => {
     command_id: request(elsewhere).command_id,
   });
 
-  it("names that run from then on, for the same session", async () => {
+  const taken = (command_id: string, age_ms: number | null, same_session = true) => ({
+    ok: false,
+    error: "key_taken",
+    command_id,
+    same_session,
+    age_ms,
+  });
+
+  it("names that run from then on, and says since when and whether for the same session", async () => {
     const [home, target] = [await newProject(), await newProject()];
     const claim = claimOf(home, target);
-    expect(await home.queue.claimKey(claim)).toEqual({ ok: true, command_id: claim.command_id });
-    expect(await home.queue.claimKey(claim)).toEqual({ ok: true, command_id: claim.command_id });
-    expect(await home.queue.claimKey({ ...claim, command_id: request(target).command_id })).toEqual({
-      ok: true,
-      command_id: claim.command_id,
-    });
-    expect(await home.queue.claimKey({ ...claim, graph_session_id: newId("gs", systemRandom) })).toEqual({
-      ok: false,
-      error: "key_conflict",
-      command_id: claim.command_id,
-    });
+    for (let i = 0; i < 2; i++) expect(await home.queue.claimKey(claim)).toEqual({ ok: true });
+    vi.setSystemTime(START + 5_000);
+    const later = { ...claim, command_id: request(target).command_id };
+    expect(await home.queue.claimKey(later)).toEqual(taken(claim.command_id, 5_000));
+    expect(await home.queue.claimKey({ ...later, graph_session_id: newId("gs", systemRandom) })).toEqual(
+      taken(claim.command_id, 5_000, false),
+    );
   });
 
   it("is claimed by one of fifty calls at once", async () => {
     const [home, target] = [await newProject(), await newProject()];
     const claim = claimOf(home, target);
-    const answers = await Promise.all(
-      Array.from({ length: 50 }, () =>
-        home.queue.claimKey({ ...claim, command_id: request(target).command_id }),
-      ),
-    );
-    expect(new Set(answers.map((a) => (a.ok ? a.command_id : a.error))).size).toBe(1);
+    const ids = Array.from({ length: 50 }, () => request(target).command_id);
+    const answers = await Promise.all(ids.map((command_id) => home.queue.claimKey({ ...claim, command_id })));
+    const winners = ids.filter((_, i) => answers[i]?.ok);
+    expect(winners).toHaveLength(1);
+    for (const answer of answers) if (!answer.ok) expect(answer).toEqual(taken(winners[0] ?? "", 0));
+  });
+
+  it("names another once its run is known to be void, to one of two that know it", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const claim = claimOf(home, target);
+    await home.queue.claimKey(claim);
+    const [one, two] = [request(target).command_id, request(target).command_id];
+    const replace = (command_id: string) =>
+      home.queue.claimKey({ ...claim, command_id, replaces: claim.command_id });
+    expect(await replace(one)).toEqual({ ok: true });
+    expect(await replace(two)).toEqual(taken(one, 0));
+    expect(await replace(one)).toEqual({ ok: true });
   });
 
   it("is not queued here, but for the command it names", async () => {
@@ -287,13 +303,12 @@ describe("a key claimed for a run in another project", () => {
       idempotency_key: asked.idempotency_key,
       graph_session_id: asked.graph_session_id,
       command_id: request(target).command_id,
+      replaces: asked.command_id,
     };
-    expect(await home.queue.claimKey(claim)).toEqual({ ok: true, command_id: asked.command_id });
-    expect(await home.queue.claimKey({ ...claim, graph_session_id: newId("gs", systemRandom) })).toEqual({
-      ok: false,
-      error: "key_conflict",
-      command_id: asked.command_id,
-    });
+    expect(await home.queue.claimKey(claim)).toEqual(taken(asked.command_id, null));
+    expect(await home.queue.claimKey({ ...claim, graph_session_id: newId("gs", systemRandom) })).toEqual(
+      taken(asked.command_id, null, false),
+    );
   });
 
   it("is no longer the run's whose record is over, though not deleted yet", async () => {
@@ -303,22 +318,61 @@ describe("a key claimed for a run in another project", () => {
     await home.queue.cancel(asked);
     vi.setSystemTime(START + RETENTION);
     const claim = { ...claimOf(home, target), idempotency_key: asked.idempotency_key };
-    for (const command_id of [claim.command_id, request(target).command_id])
-      expect(await home.queue.claimKey({ ...claim, command_id })).toEqual({
-        ok: true,
-        command_id: claim.command_id,
-      });
+    expect(await home.queue.claimKey(claim)).toEqual({ ok: true });
+    expect(await home.queue.claimKey({ ...claim, command_id: request(target).command_id })).toEqual(
+      taken(claim.command_id, 0),
+    );
   });
 
-  it("is free again once it is given back by who holds it", async () => {
+  it("is found without being claimed", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const claim = claimOf(home, target);
+    expect(await home.queue.findKey(claim)).toBeUndefined();
+    await home.queue.claimKey(claim);
+    expect(await home.queue.findKey(claim)).toEqual(taken(claim.command_id, 0));
+    await home.queue.releaseKey(claim);
+    const asked = request(home);
+    await home.queue.enqueue(asked);
+    expect(await home.queue.findKey(asked)).toEqual(taken(asked.command_id, null));
+    vi.setSystemTime(START + 10 * MINUTE);
+    expect(await home.queue.findKey(claim)).toBeUndefined();
+  });
+
+  it("is free again ten minutes after its run was refused, unless another call was told of it", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const [claim, adopted] = [claimOf(home, target), claimOf(home, target)];
+    const other = (key: typeof claim) => ({ ...key, command_id: request(target).command_id });
+    for (const key of [claim, adopted]) await home.queue.claimKey(key);
+    expect(await home.queue.claimKey(other(adopted))).toEqual(taken(adopted.command_id, 0));
+    await home.queue.releaseKey(other(claim));
+    expect(await home.queue.claimKey(claim)).toEqual({ ok: true });
+    for (const key of [claim, adopted]) await home.queue.releaseKey(key);
+    vi.setSystemTime(START + 10 * MINUTE - 1);
+    expect(await home.queue.findKey(claim)).toEqual(taken(claim.command_id, 10 * MINUTE - 1));
+    vi.setSystemTime(START + 10 * MINUTE);
+    expect(await home.queue.claimKey(other(claim))).toEqual({ ok: true });
+    expect(await home.queue.claimKey(other(adopted))).toEqual(taken(adopted.command_id, 10 * MINUTE));
+  });
+
+  it("stays once a call that was told of it after the refusal may queue it", async () => {
     const [home, target] = [await newProject(), await newProject()];
     const claim = claimOf(home, target);
     await home.queue.claimKey(claim);
-    await home.queue.releaseKey({ ...claim, command_id: request(target).command_id });
-    const next = { ...claim, command_id: request(target).command_id };
-    expect(await home.queue.claimKey(next)).toMatchObject({ command_id: claim.command_id });
     await home.queue.releaseKey(claim);
-    expect(await home.queue.claimKey(next)).toEqual({ ok: true, command_id: next.command_id });
+    await home.queue.claimKey({ ...claim, command_id: request(target).command_id });
+    vi.setSystemTime(START + DAY);
+    expect(await home.queue.findKey(claim)).toEqual(taken(claim.command_id, DAY));
+  });
+
+  it("stays if it took the place of another, which must never be queued", async () => {
+    const [home, target] = [await newProject(), await newProject()];
+    const claim = claimOf(home, target);
+    await home.queue.claimKey(claim);
+    const next = { ...claim, command_id: request(target).command_id, replaces: claim.command_id };
+    await home.queue.claimKey(next);
+    await home.queue.releaseKey(next);
+    vi.setSystemTime(START + DAY);
+    expect(await home.queue.findKey(claim)).toEqual(taken(next.command_id, DAY));
   });
 
   it("is another agent's own to claim, whether or not that has access here", async () => {
@@ -326,27 +380,28 @@ describe("a key claimed for a run in another project", () => {
     const claim = claimOf(home, target);
     await home.queue.claimKey(claim);
     const other = { ...claim, agent_id: newId("agt", systemRandom), command_id: request(target).command_id };
-    expect(await home.queue.claimKey(other)).toEqual({ ok: true, command_id: other.command_id });
+    expect(await home.queue.claimKey(other)).toEqual({ ok: true });
     const agents = [{ agent_id: other.agent_id, name: "Claude" }];
     await home.queue.applyAccess(accessOf(home, { version: 2, agents }));
     for (const { command_id, ...key } of [claim, other])
-      expect(await home.queue.claimKey({ ...key, command_id: request(target).command_id })).toEqual({
-        ok: true,
-        command_id,
-      });
+      expect(await home.queue.claimKey({ ...key, command_id: request(target).command_id })).toEqual(
+        taken(command_id, 0),
+      );
   });
 
-  it("is free after 180 days, whether or not the alarm came", async () => {
+  it("is free after 400 days, whether or not the alarm came", async () => {
     const [home, target] = [await newProject(), await newProject()];
     const claim = claimOf(home, target);
     await home.queue.claimKey(claim);
-    vi.setSystemTime(START + 180 * DAY);
     const next = {
       ...claim,
       graph_session_id: newId("gs", systemRandom),
       command_id: request(target).command_id,
     };
-    expect(await home.queue.claimKey(next)).toEqual({ ok: true, command_id: next.command_id });
+    vi.setSystemTime(START + 400 * DAY - 1);
+    expect(await home.queue.claimKey(next)).toEqual(taken(claim.command_id, 400 * DAY - 1, false));
+    vi.setSystemTime(START + 400 * DAY);
+    expect(await home.queue.claimKey(next)).toEqual({ ok: true });
   });
 });
 

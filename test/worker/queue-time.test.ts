@@ -203,8 +203,8 @@ describe("the alarm", () => {
   it("deletes claimed keys when their time is over", async () => {
     const p = await newProject();
     await p.queue.claimKey(request(p));
-    expect(await armedFor(p)).toBe(180 * DAY);
-    at(180 * DAY);
+    expect(await armedFor(p)).toBe(400 * DAY);
+    at(400 * DAY);
     await alarm(p);
     expect(await count(p, "key_claims")).toBe(0);
     expect(await armedFor(p)).toBe(null);

@@ -17,6 +17,7 @@ import {
   fetchRelay,
   get,
   giveAccess,
+  newAccount,
   newWorld,
   ORIGIN,
   REVISIONS,
@@ -158,12 +159,29 @@ describe("sync", () => {
       env.DB.prepare("UPDATE graph_sessions SET unshared_at = ? WHERE graph_session_id = ?")
         .bind(Date.now() - days * 24 * 60 * 60 * 1000, world.session_id)
         .run();
-    await age(99);
+    await age(399);
     await world.device.sync(world.project_id, [session()]);
     expect(await row(world.project_id, world.session_id)).not.toBeNull();
-    await age(101);
+    await age(401);
     await world.device.sync(world.project_id, [session()]);
     expect(await row(world.project_id, world.session_id)).toBeNull();
+  });
+
+  it("keeps a trace while the session is shared with another project, as its keys are kept there", async () => {
+    const { account_id, device_id } = await newAccount();
+    const [first, later] = [await addProject(account_id), await addProject(account_id)];
+    for (const project of [first, later]) await giveAccess(project, [], [device_id]);
+    const device = new TestDevice(account_id, device_id, [first, later]);
+    const shared = session();
+    for (const project of [first, later]) await device.sync(project, [shared]);
+    await device.sync(first, []);
+    await env.DB.prepare("UPDATE graph_sessions SET unshared_at = 1 WHERE unshared_at IS NOT NULL").run();
+    await device.sync(first, [session()]);
+    expect(await row(first, shared.graph_session_id)).not.toBeNull();
+    await device.sync(later, []);
+    await env.DB.prepare("UPDATE graph_sessions SET unshared_at = 1 WHERE unshared_at IS NOT NULL").run();
+    await device.sync(first, [session()]);
+    expect(await row(first, shared.graph_session_id)).toBeNull();
   });
 
   it("keeps a schema's values, odd ones too", async () => {

@@ -55,12 +55,16 @@ WHERE device_id = ?2 AND project_id = ?1 AND unshared_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM foreign_rows) AND ${IS_LATEST}`;
 
 /**
- * How long a trace of an unshared session stays, in milliseconds: as long as a key of its runs can live (at most
- * 7 days queued and 90 kept), and then some.
+ * How long a trace of an unshared session stays, in milliseconds: longer than any key of its runs lives (at most
+ * 7 days queued, 90 kept as lost, 90 more after a late result, and what remains for the run itself).
  */
-const TRACE_KEPT = 100 * 24 * 60 * 60 * 1000;
+const TRACE_KEPT = 400 * 24 * 60 * 60 * 1000;
 
-const DELETE_OLD_TRACES = "DELETE FROM graph_sessions WHERE project_id = ?1 AND unshared_at < ?2";
+/** A trace also stays while another place of its session may need it: keys are kept at the first. */
+const DELETE_OLD_TRACES = `
+DELETE FROM graph_sessions WHERE project_id = ?1 AND unshared_at < ?2 AND NOT EXISTS (
+  SELECT 1 FROM graph_sessions o
+  WHERE o.graph_session_id = graph_sessions.graph_session_id AND (o.unshared_at IS NULL OR o.unshared_at >= ?2))`;
 
 /** What became of a set: stored whole, or left out whole because of these sessions, or of a later set if there are none. */
 export type StoreAnswer = { stored: true } | { stored: false; foreign: string[] };

@@ -26,7 +26,6 @@ export interface McpDeps {
   queues(env: Env): Queues;
   clock: Clock;
   random: RandomSource;
-  sleep(ms: number): Promise<void>;
 }
 
 /** One request on its way from a parsed body to its answer. */
@@ -148,14 +147,13 @@ export class Call {
   }
 
   private context(auth: AgentAuth): ToolContext {
-    const { clock, random, sleep } = this.deps;
+    const { clock, random } = this.deps;
     return {
       auth,
       db: this.env.DB,
       queues: this.deps.queues(this.env),
       clock,
       random,
-      sleep,
       deliverAccess: (projectIds) => deliverAccess(this.env, projectIds),
     };
   }

@@ -9,7 +9,6 @@ export interface ToolContext {
   queues: Queues;
   clock: Clock;
   random: RandomSource;
-  sleep(ms: number): Promise<void>;
   /** Tells the objects of these projects anew who may use them. */
   deliverAccess(projectIds: readonly string[]): Promise<void>;
 }

@@ -62,5 +62,4 @@ export const mcpRoutes = createMcpRoutes({
   queues: (env) => boundQueues(env, systemRandom),
   clock: systemClock,
   random: systemRandom,
-  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 });

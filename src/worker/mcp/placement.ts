@@ -1,4 +1,4 @@
-import type { EnqueueAnswer, EnqueueRequest } from "../../durable/contract.ts";
+import type { ClaimKeyAnswer, EnqueueAnswer, EnqueueRequest, KeyTaken } from "../../durable/contract.ts";
 import { newCommandId, projectOfCommand } from "../../protocol/ids.ts";
 import type { SessionPlace } from "../db/sessions.ts";
 import { QueueUnavailable } from "../queues.ts";
@@ -9,20 +9,20 @@ export type Ask = Omit<EnqueueRequest, "command_id" | "device_id" | "slug">;
 
 /**
  * What became of it: the object's answer, `not_shared` (with none of the agent's projects, and the key
- * names no run), or `out_of_reach`: the key names a run in a project that the agent has lost.
+ * names no run), or `out_of_reach`: the key names a run in a project that the agent has lost, or one of
+ * another session that is kept elsewhere.
  */
 export type Placement =
   | Exclude<EnqueueAnswer, { error: "key_claimed" }>
-  | { ok: false; error: "not_shared" }
   | { ok: false; error: "out_of_reach"; command_id: string };
 
-/** How often a key is claimed anew when it turns out to name a run that was never queued. */
+/** How often a key is claimed anew when other calls with it are under way. */
 const ROUNDS = 4;
-/** Answers after which the key names nothing: it is free for another call. */
-const GIVES_KEY_BACK: ReadonlySet<string> = new Set(["queue_full", "new_key", "not_shared"]);
-/** How long a claimed run is given to be queued by whoever claimed it, before the claim counts as abandoned. */
-const CLAIM_GRACE_MS = 500;
-
+/**
+ * How long a claimed run may still be queued under its id by another call than its claimer, in milliseconds:
+ * well below the shortest retention (an hour), so the id cannot be one whose record is over already.
+ */
+const ADOPT_MS = 10 * 60_000;
 /** A place that the agent is connected to: where a run of its may go. */
 type Reachable = SessionPlace & { connected_at: number };
 const isReachable = (place: SessionPlace): place is Reachable => place.connected_at !== null;
@@ -57,11 +57,14 @@ export async function enqueueOnce(
   const reachable = places.filter(isReachable);
   if (home === undefined || reachable.length === 0) return { ok: false, error: "not_shared" };
   const target = targetOf(places);
-  if (home === target || (ask.repeat_only && isReachable(home))) {
+  if (home === target) {
     const answer = await enqueueAt(home, newCommandId(home.project_id, context.random), ask, context);
     if (answer.ok || answer.error !== "key_claimed") return answer;
   }
-  return new Claims(reachable, home, target, ask, context).settle();
+  const keys = new Keys(reachable, home, ask, context);
+  if (target === undefined) return (await keys.find()) ?? { ok: false, error: "not_shared" };
+  if (ask.repeat_only) return (await keys.find()) ?? { ok: false, error: "new_key" };
+  return new Claims(keys, target, ask, context).settle();
 }
 
 function enqueueAt(
@@ -74,23 +77,77 @@ function enqueueAt(
   return queues.call(place.project_id, (queue) => queue.enqueue(request));
 }
 
-/** The way for a run whose key is kept in another project than the run itself: claim the key, then queue. */
-class Claims {
+const isTaken = (answer: ClaimKeyAnswer): answer is KeyTaken => !answer.ok && answer.error === "key_taken";
+const outOfReach = (command_id: string): Placement => ({ ok: false, error: "out_of_reach", command_id });
+
+/** The key of an ask, in the projects that may hold it. */
+class Keys {
   private readonly places: readonly Reachable[];
-  private readonly home: SessionPlace;
-  private readonly target: Reachable | undefined;
+  readonly home: SessionPlace;
   private readonly ask: Ask;
   private readonly context: ToolContext;
 
-  constructor(
-    places: readonly Reachable[],
-    home: SessionPlace,
-    target: Reachable | undefined,
-    ask: Ask,
-    context: ToolContext,
-  ) {
+  constructor(places: readonly Reachable[], home: SessionPlace, ask: Ask, context: ToolContext) {
     this.places = places;
     this.home = home;
+    this.ask = ask;
+    this.context = context;
+  }
+
+  /** The run that the key names already, for a call that queues none: it writes nothing. */
+  async find(): Promise<Placement | undefined> {
+    const named = await this.findIn(this.home.project_id);
+    if (named === undefined) return undefined;
+    if (named.age_ms === null) return this.repeated(named);
+    const run = await this.findIn(projectOfCommand(named.command_id) ?? "");
+    return run?.age_ms === null ? this.repeated(run) : undefined;
+  }
+
+  /** A run of this key that stands in its project; its record compares session and arguments. Undefined: its time is over. */
+  async repeated({ command_id }: KeyTaken): Promise<Placement | undefined> {
+    const place = this.placeOf(command_id);
+    if (place === undefined) return outOfReach(command_id);
+    const answer = await enqueueAt(place, command_id, { ...this.ask, repeat_only: true }, this.context);
+    return !answer.ok && (answer.error === "new_key" || answer.error === "key_claimed") ? undefined : answer;
+  }
+
+  placeOf(commandId: string): Reachable | undefined {
+    return this.places.find((place) => place.project_id === projectOfCommand(commandId));
+  }
+
+  claimIn(project: string, commandId: string, replaces?: string): Promise<ClaimKeyAnswer> {
+    const request = { ...this.key, command_id: commandId, ...(replaces === undefined ? {} : { replaces }) };
+    return this.context.queues.call(project, (queue) => queue.claimKey(request));
+  }
+
+  release(commandId: string): Promise<void> {
+    const request = { ...this.key, command_id: commandId };
+    return this.context.queues.call(this.home.project_id, (queue) => queue.releaseKey(request));
+  }
+
+  private findIn(project: string): Promise<KeyTaken | undefined> {
+    return this.context.queues.call(project, (queue) => queue.findKey(this.key));
+  }
+
+  private get key() {
+    const { agent_id, graph_session_id, idempotency_key } = this.ask;
+    return { agent_id, graph_session_id, idempotency_key };
+  }
+}
+
+/**
+ * The way for a run whose key is kept in another project than the run itself: claim the key there, then queue.
+ * A claimed run that was never queued is made void before the key names another: its own project is told that
+ * the key is taken, and refuses it from then on. So no two runs of a key are ever queued.
+ */
+class Claims {
+  private readonly keys: Keys;
+  private readonly target: Reachable;
+  private readonly ask: Ask;
+  private readonly context: ToolContext;
+
+  constructor(keys: Keys, target: Reachable, ask: Ask, context: ToolContext) {
+    this.keys = keys;
     this.target = target;
     this.ask = ask;
     this.context = context;
@@ -98,76 +155,61 @@ class Claims {
 
   async settle(): Promise<Placement> {
     for (let round = 0; round < ROUNDS; round++) {
-      const proposed = newCommandId((this.target ?? this.home).project_id, this.context.random);
-      const claim = await this.claim(proposed);
+      const proposed = newCommandId(this.target.project_id, this.context.random);
+      const claim = await this.keys.claimIn(this.keys.home.project_id, proposed);
       if (!claim.ok && claim.error === "access_removed") return claim;
-      const settled =
-        claim.command_id === proposed
-          ? await this.queueNew(proposed)
-          : await this.findEarlier(claim.command_id, claim.ok);
+      const settled = claim.ok ? await this.queueNew(proposed) : await this.follow(claim, proposed);
       if (settled) return settled;
     }
     throw new QueueUnavailable("the key is being claimed by other calls");
   }
 
-  /** The key is ours: queue the run, or give the key back. */
-  private async queueNew(commandId: string): Promise<Placement> {
-    if (this.target === undefined) {
-      await this.release(commandId);
-      return { ok: false, error: "not_shared" };
+  /** The key is ours: queue the run. Undefined: another call has made it void meanwhile. */
+  private async queueNew(commandId: string): Promise<Placement | undefined> {
+    const answer = await enqueueAt(this.target, commandId, this.ask, this.context);
+    if (answer.ok || answer.error === "access_removed") return answer;
+    let refusal: Placement;
+    if (answer.error === "key_claimed") {
+      const other = await this.keys.claimIn(this.target.project_id, commandId);
+      if (!isTaken(other) || other.same_session) return undefined;
+      // The target keeps the keys of another session, and this one among them.
+      refusal = outOfReach(other.command_id);
+    } else refusal = answer;
+    await this.keys.release(commandId);
+    return refusal;
+  }
+
+  /** The key names an earlier run. Undefined: it is free again, or being claimed by another call. */
+  private async follow(earlier: KeyTaken, proposed: string): Promise<Placement | undefined> {
+    const { command_id, same_session, age_ms } = earlier;
+    const place = this.keys.placeOf(command_id);
+    if (age_ms === null) return this.keys.repeated(earlier);
+    if (same_session && place?.shared && age_ms < ADOPT_MS) {
+      const answer = await enqueueAt(place, command_id, this.ask, this.context);
+      if (answer.ok || answer.error !== "key_claimed") return answer;
     }
-    return this.queue(this.target, commandId);
+    const found = await this.makeVoid(command_id, proposed);
+    if (found === "busy") return undefined;
+    if (found !== "void")
+      return found.age_ms === null ? this.keys.repeated(found) : outOfReach(found.command_id);
+    const claim = await this.keys.claimIn(this.keys.home.project_id, proposed, command_id);
+    if (!claim.ok && claim.error === "access_removed") return claim;
+    return claim.ok ? this.queueNew(proposed) : undefined;
   }
 
   /**
-   * The key names an earlier run; `sameSession`: one of this session. Undefined: it was never queued, and
-   * the key is free again.
+   * Makes sure that a claimed run is never queued: its project is told that the key is taken. Answers what the
+   * key names there instead, if that is its run after all, or something of another session.
    */
-  private async findEarlier(commandId: string, sameSession: boolean): Promise<Placement | undefined> {
-    const place = this.places.find((p) => p.project_id === projectOfCommand(commandId));
-    // Whoever claimed it may have failed before queueing it; the run can still go where it was meant to.
-    if (sameSession && place?.shared) return this.queue(place, commandId);
-    const run = (await this.look(commandId)) ?? (await this.lookLater(commandId));
-    if (run === undefined) {
-      if (sameSession && place === undefined)
-        return { ok: false, error: "out_of_reach", command_id: commandId };
-      await this.release(commandId);
-      return undefined;
-    }
-    if (sameSession && place) return this.queue(place, commandId);
-    return { ok: false, error: "key_conflict", run: { command_id: commandId, status: run.status } };
-  }
-
-  /** Queues the run under its claimed id, or finds it queued; its own project compares the arguments. */
-  private async queue(place: SessionPlace, commandId: string): Promise<Placement> {
-    const answer = await enqueueAt(place, commandId, this.ask, this.context);
-    if (!answer.ok && GIVES_KEY_BACK.has(answer.error)) await this.release(commandId);
-    if (!answer.ok && answer.error === "key_claimed")
-      return { ok: false, error: "out_of_reach", command_id: answer.command_id };
-    return answer;
-  }
-
-  private claim(commandId: string) {
-    const { agent_id, graph_session_id, idempotency_key } = this.ask;
-    const request = { agent_id, graph_session_id, idempotency_key, command_id: commandId };
-    return this.context.queues.call(this.home.project_id, (queue) => queue.claimKey(request));
-  }
-
-  private release(commandId: string): Promise<void> {
-    const { agent_id, idempotency_key } = this.ask;
-    const request = { agent_id, idempotency_key, command_id: commandId };
-    return this.context.queues.call(this.home.project_id, (queue) => queue.releaseKey(request));
-  }
-
-  private async look(commandId: string) {
+  private async makeVoid(commandId: string, proposed: string): Promise<KeyTaken | "void" | "busy"> {
     const project = projectOfCommand(commandId);
-    if (project === undefined) return undefined;
-    const request = { agent_id: this.ask.agent_id, command_id: commandId, wait_ms: 0 };
-    return this.context.queues.call(project, (queue) => queue.getRun(request));
-  }
-
-  private async lookLater(commandId: string) {
-    await this.context.sleep(CLAIM_GRACE_MS);
-    return this.look(commandId);
+    // Where keys are kept, the claim itself stands in the way of any other run.
+    if (project === undefined || project === this.keys.home.project_id) return "void";
+    let claim = await this.keys.claimIn(project, proposed);
+    // Another call was about to do the same, and may never come to it.
+    if (isTaken(claim) && claim.age_ms !== null && claim.same_session)
+      claim = await this.keys.claimIn(project, proposed, claim.command_id);
+    if (!isTaken(claim)) return "void";
+    return claim.age_ms !== null && claim.same_session ? "busy" : claim;
   }
 }

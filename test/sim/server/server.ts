@@ -77,7 +77,7 @@ export class Server {
       queues: this.#queues,
       clock: { now: () => this.#scheduler.clock },
       random: this.#random,
-      sleep: (ms: number) => this.#scheduler.sleep(ms),
+      deliverAccess: (projects: readonly string[]) => this.modules.deliverAccess(this.env, projects),
     };
     return this.modules.tools[name](input, context);
   }

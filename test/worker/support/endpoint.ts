@@ -39,7 +39,6 @@ export const mcpDeps: McpDeps = {
   queues: (bound) => boundQueues(bound, systemRandom),
   clock: systemClock,
   random: systemRandom,
-  sleep: async () => {},
 };
 const routesOver = (queues: McpDeps["queues"]) => ({
   mcp: createMcpRoutes({ ...mcpDeps, queues }),

@@ -64,7 +64,7 @@ function ticket(answer: Exclude<Placement, { error: "new_key" | "access_removed"
     case "out_of_reach":
       return toolError(
         "key_conflict",
-        `This idempotency_key already names run ${answer.command_id}, in a project that you no longer have access to. For a new run, make up a new idempotency_key.`,
+        `This idempotency_key already names run ${answer.command_id}, of another session or in a project that you no longer have access to. For a new run, make up a new idempotency_key.`,
         { command_id: answer.command_id },
       );
     case "queue_full": {

@@ -100,7 +100,7 @@ export const SERVER_MUTANTS: readonly Mutant[] = [
   fault(
     "keys are not looked for in the projects a session was shared with",
     "worker/mcp/placement.ts",
-    "if (home === target || (ask.repeat_only && isReachable(home))) {\n    const answer = await enqueueAt(home, newCommandId(home.project_id",
+    "if (home === target) {\n    const answer = await enqueueAt(home, newCommandId(home.project_id",
     "if (target !== undefined) {\n    const answer = await enqueueAt(target, newCommandId(target.project_id",
   ),
   fault(

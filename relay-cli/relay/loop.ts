@@ -58,6 +58,8 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
   let refused: Failure | undefined;
   let trouble: string | undefined;
   let recovered = false;
+  /** The last round of syncs went through: every project knows what is shared with it. */
+  let isTold = false;
   /** Until when the server asked to be left alone. */
   let quietUntil = 0;
   const taker: CommandTaker = createCommandTaker(ports, api, {
@@ -133,7 +135,9 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
     if (isRefused(sent)) return 0;
     const resumed = await taker.resume();
     if (isRefused(resumed)) return 0;
+    isTold = false;
     const synced = await syncAll(ports, api, taker, options);
+    isTold = synced.failure === undefined;
     if (leaving.signal.aborted || isRefused(synced.failure)) return 0;
     // Commands that were refused for want of consent are reported at once.
     const refusals = synced.failure ? undefined : await outbox.send();
@@ -168,8 +172,8 @@ export function createRelay(ports: RelayPorts, options: RelayOptions): Relay {
       const known = rest.sharingVersion(0);
       const pause = await guarded(pass);
       if (mayGoOn()) await rest.until(pause, known);
-      // The timer is skipped while every place is taken (write-up, relay step 1).
-      while (mayGoOn() && !taker.hasRoom() && rest.sharingVersion(known) === known)
+      // The timer is skipped while every place is taken (write-up, relay step 1), but not what is still to be told.
+      while (mayGoOn() && !taker.hasRoom() && isTold && rest.sharingVersion(known) === known)
         await rest.until(await guarded(outboxPass), known);
     }
   }

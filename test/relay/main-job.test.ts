@@ -173,6 +173,20 @@ describe("the main job", () => {
     expect(world.engine.last.stops).toBe(0);
   });
 
+  test("a sharing change that could not be told is told later, even while a Graph runs", async () => {
+    const world = new World();
+    world.queue();
+    await world.start();
+    world.server.fault = ({ call }) => (call === "sync" ? "cut" : undefined);
+    world.store.projects.unshare(PROJECT, GRAPH.graph_session_id);
+    await world.clock.advance(10_000);
+    expect(world.server.sets.get(PROJECT)?.sessions).toHaveLength(1);
+    world.server.fault = () => undefined;
+    await world.clock.advance(70_000);
+    expect(world.server.sets.get(PROJECT)?.sessions).toEqual([]);
+    expect(world.engine.last.stops).toBe(0);
+  });
+
   test("a disabled project is told that nothing is shared, looked at once more, and then left alone", async () => {
     const world = new World();
     await world.start();

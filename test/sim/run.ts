@@ -18,9 +18,9 @@ export async function prepare(): Promise<Simulate> {
   const enter = replacePlatform();
   installSockets();
   const modules: Modules = { worker: await loadWorker(), relay: await loadRelay() };
-  return async (seed, { trace = false, only } = {}) => {
-    const options: RunOptions = { trace, only };
-    const world = new World(drawScenario(seed), modules, options);
+  return async (seed, { busy = false, trace = false, only } = {}) => {
+    const options: RunOptions = { busy, trace, only };
+    const world = new World(drawScenario(seed, busy), modules, options);
     enter({ scheduler: world.scheduler, random: dice(seed, "platform") });
     const onRejection = (error: unknown) => {
       // Code of a process that is dead has no one to tell.

@@ -21,6 +21,7 @@ export async function runSeeds(
   pool: Pool,
   from: number,
   count: number,
+  busy = false,
   progress: (sums: Sums, broke: number | undefined) => void = () => {},
 ): Promise<Sums> {
   const sums: Sums = { seeds: 0, commands: 0, starts: 0, finished: 0, faults: 0, failing: [] };
@@ -28,7 +29,7 @@ export async function runSeeds(
   const lane = async (): Promise<void> => {
     while (next < from + count && sums.failing.length < ENOUGH) {
       const seed = next++;
-      const { result } = await pool.run({ seed });
+      const { result } = await pool.run({ seed, busy });
       sums.seeds++;
       sums.commands += result.commands;
       sums.starts += result.starts;

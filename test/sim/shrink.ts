@@ -7,15 +7,15 @@ const TRIES = 400;
  * The operations and faults of a failing seed without which the same guarantee still breaks, left out half
  * by half, then a smaller and a smaller part at a time (Zeller's ddmin).
  */
-export async function shrink(simulate: Simulate, seed: number): Promise<string[]> {
-  const first = await simulate(seed);
+export async function shrink(simulate: Simulate, seed: number, busy: boolean): Promise<string[]> {
+  const first = await simulate(seed, { busy });
   const guarantee = first.violations[0]?.guarantee;
   let kept = [...new Set(first.happened)];
   if (guarantee === undefined) return kept;
   let tries = 0;
   const breaks = async (names: readonly string[]): Promise<boolean> => {
     tries++;
-    const { violations } = await simulate(seed, { only: new Set(names) });
+    const { violations } = await simulate(seed, { busy, only: new Set(names) });
     return violations.some((v) => v.guarantee === guarantee);
   };
   let parts = 2;

@@ -9,6 +9,7 @@ import { runSeeds } from "./seeds.ts";
 const HELP = `npm run simulate -- [options]
 
   --seeds N        simulate N seeds (10000)
+  --busy           worlds with many more runs: every agent asks again and again
   --from S         begin with seed S (1)
   --threads N      threads (one a processor)
   --seed S         one seed alone; with --trace, all that happens in it
@@ -23,6 +24,7 @@ const LINE_EVERY = 1_000;
 const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "10000" },
+    busy: { type: "boolean", default: false },
     from: { type: "string", default: "1" },
     threads: { type: "string", default: String(Math.max(1, availableParallelism())) },
     seed: { type: "string" },
@@ -42,7 +44,12 @@ else process.exitCode = await many();
 async function one(seed: number): Promise<number> {
   const pool = await Pool.open(1);
   const only = values.only?.split(",").map((name) => name.trim());
-  const { result } = await pool.run({ seed, trace: values.trace, ...(only ? { only } : {}) });
+  const { result } = await pool.run({
+    seed,
+    busy: values.busy,
+    trace: values.trace,
+    ...(only ? { only } : {}),
+  });
   await pool.close();
   for (const line of result.lines) console.log(line);
   console.log(`seed ${seed}: ${result.commands} runs, history ${result.digest}`);
@@ -54,7 +61,8 @@ async function many(): Promise<number> {
   const pool = await Pool.open(Number(values.threads));
   const began = performance.now();
   const elapsed = () => ((performance.now() - began) / 1000).toFixed(1);
-  const total = await runSeeds(pool, Number(values.from), Number(values.seeds), (sums, broke) => {
+  const [from, seeds] = [Number(values.from), Number(values.seeds)];
+  const total = await runSeeds(pool, from, seeds, values.busy, (sums, broke) => {
     const line = `${sums.seeds} seeds, ${sums.commands} simulated runs, ${elapsed()} s`;
     if (broke !== undefined) console.log(`\nseed ${broke} breaks a guarantee; told in full at the end`);
     else if (process.stderr.isTTY) process.stderr.write(`\r${line}`);
@@ -65,7 +73,7 @@ async function many(): Promise<number> {
       `${total.faults} faults, ${elapsed()} s: ${total.failing.length} violations`,
   );
   for (const seed of total.failing.slice(0, 3))
-    console.log(describeFailure(await pool.run({ seed, shrink: true })));
+    console.log(describeFailure(await pool.run({ seed, busy: values.busy, shrink: true }), values.busy));
   await pool.close();
   return total.failing.length === 0 ? 0 : 1;
 }

@@ -32,6 +32,8 @@ export interface Modules {
 }
 
 export interface RunOptions {
+  /** Every agent asks again and again. */
+  busy: boolean;
   /** Keep the history's lines. */
   trace: boolean;
   /** The names of the operations and faults that may happen: of all that the seed has, if it is absent. */

@@ -9,12 +9,17 @@ type Draft = Operation extends infer O ? (O extends Operation ? Omit<O, "n" | "a
 type Sheet = { at: number; draft: Draft }[];
 type Run = { at: number; agent: Agent; row: number };
 
-/** What everyone does in one world, in order of time. */
-export function drawOperations(draw: Dice, accounts: readonly Account[], calmAt: number): Operation[] {
+/** What everyone does in one world, in order of time. `busy`: every agent asks again and again. */
+export function drawOperations(
+  draw: Dice,
+  accounts: readonly Account[],
+  calmAt: number,
+  busy: boolean,
+): Operation[] {
   const sheet: Sheet = [];
   const runs: Run[] = [];
   for (const account of accounts) {
-    for (const agent of account.agents) drawRuns(draw, account, agent, calmAt, sheet, runs);
+    for (const agent of account.agents) drawRuns(draw, account, agent, calmAt, busy, sheet, runs);
     drawOwner(draw, account, runs, calmAt, sheet);
     for (const laptop of account.laptops) drawTrouble(draw, laptop, calmAt, sheet);
     for (const project of account.projects)
@@ -53,13 +58,14 @@ function drawRuns(
   account: Account,
   agent: Agent,
   calmAt: number,
+  allBusy: boolean,
   sheet: Sheet,
   runs: Run[],
 ): void {
   const graphs = account.laptops.flatMap((l) => l.graphs.map((g) => g.id));
   // Most agents ask now and then. A few keep the laptop busy, with what is soon done.
-  const busy = draw.chance(0.35);
-  const bursts = busy ? draw.int(8, 30) : draw.int(1, 3);
+  const busy = draw.chance(0.35) || allBusy;
+  const bursts = allBusy ? draw.int(40, 80) : busy ? draw.int(8, 30) : draw.int(1, 3);
   let asked = 0;
   for (let b = 0; b < bursts; b++) {
     const at = draw.int(0, calmAt * 0.8);

@@ -69,15 +69,15 @@ export interface Patience {
   questions: number;
 }
 
-/** The scenario of a seed. Equal seeds give equal scenarios. */
-export function drawScenario(seed: number): Scenario {
+/** The scenario of a seed, with more runs in it if it is to be a busy one. Equal seeds give equal scenarios. */
+export function drawScenario(seed: number, busy: boolean): Scenario {
   const draw = dice(seed, "scenario");
   const calmAt = draw.chance(0.15) ? draw.int(LONG_WORLD + 1, 700_000) : draw.int(120_000, LONG_WORLD);
   const accounts = Array.from({ length: draw.chance(0.3) ? 2 : 1 }, (_, n) => drawAccount(draw, n));
   return {
     seed,
     accounts,
-    operations: drawOperations(draw, accounts, calmAt),
+    operations: drawOperations(draw, accounts, calmAt, busy),
     rates: drawWeather(dice(seed, "weather")),
     calmAt,
   };

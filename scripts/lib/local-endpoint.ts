@@ -37,6 +37,8 @@ const QUIET = {
 const environment = (): NodeJS.ProcessEnv => ({ ...process.env, ...QUIET });
 const databases = (place: EndpointPlace) => join(place.state, "databases");
 const keyFile = (place: EndpointPlace) => join(place.state, "signing-keys.json");
+/** What lives no longer than the endpoint; what a killed one leaves is deleted at the next start. */
+const temporary = (place: EndpointPlace) => join(place.state, "temporary");
 const logFile = (place: EndpointPlace) => join(place.state, "endpoint.log");
 
 /** Makes the state folder and its signing keys, unless they are there, and applies the D1 migrations. */
@@ -88,6 +90,9 @@ export async function startEndpoint(
   place: EndpointPlace,
   { inspectorPort }: { inspectorPort?: number } = {},
 ): Promise<LocalEndpoint> {
+  rmSync(temporary(place), { recursive: true, force: true });
+  mkdirSync(temporary(place), { mode: 0o700 });
+  const [TMPDIR, TEMP, TMP] = Array(3).fill(temporary(place));
   const log = openSync(logFile(place), "w", 0o600);
   const serve = join(place.root, "scripts", "serve.ts");
   const child = spawn(
@@ -99,7 +104,11 @@ export async function startEndpoint(
     ],
     {
       cwd: place.root,
-      env: { ...environment(), SIGNING_KEYS: readFileSync(keyFile(place), "utf8").trim() },
+      env: {
+        ...environment(),
+        ...{ TMPDIR, TEMP, TMP },
+        SIGNING_KEYS: readFileSync(keyFile(place), "utf8").trim(),
+      },
       stdio: ["ignore", log, log, "ipc"],
       detached: true,
     },

@@ -31,6 +31,12 @@ export interface Mark {
   pid: number;
 }
 
+/** None outlives the tests, however they end. */
+const running = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
 /**
  * A laptop: a paired state folder with one shared Graph that leaves marks, a proxy between it and the
  * endpoint, and the relay as a process that leads a group of its own.
@@ -126,10 +132,9 @@ export class RealRelay {
     closeSync(log);
     this.starts++;
     this.#child = child;
-    const kill = () => child.kill("SIGKILL");
-    process.once("exit", kill);
+    running.add(child);
     child.once("close", (_, signal) => {
-      process.off("exit", kill);
+      running.delete(child);
       this.#child = undefined;
       if (signal === "SIGKILL") this.deaths.push(this.records());
     });

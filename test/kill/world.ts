@@ -107,16 +107,20 @@ export class KillWorld {
     for (const relay of relays)
       if (waiting.some((run) => run.session_id === relay.sessionId) || hasOpenItems(relay.records()))
         relay.start();
-    const restless = await until("everything is at rest", () => this.isAtRest(relays), REST_MS).then(
-      () => [],
-      (error: Error) => [error.message],
-    );
+    const rest = () =>
+      until("everything is at rest", () => this.isAtRest(relays), REST_MS).then(
+        () => [],
+        (error: Error) => [error.message],
+      );
+    const restless: string[] = await rest();
     const told = [];
     for (const asked of [...this.#repeats.keys()].filter((one) => isOf(relays, one.sessionId))) {
       await this.#repeats.get(asked)?.();
       this.#repeats.delete(asked);
       told.push(...(await this.#untrueAnswer(asked)));
     }
+    // A request that was lost with the endpoint has its run only now.
+    restless.push(...(await rest()));
     for (const relay of relays) this.disturbed.delete(relay);
     const facts = this.#facts(relays);
     return [...restless, ...brokenNow(facts), ...brokenAtRest(facts), ...told, ...this.#untrueLists(relays)];

@@ -1,5 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, copyFileSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { machine, newDeviceKey, registerDevice } from "../../relay-cli/commands/pairing.ts";
@@ -191,7 +200,8 @@ export class RealRelay {
   }
 
   log(): string {
-    return readFileSync(join(this.folder, "log"), "utf8");
+    const file = join(this.folder, "log");
+    return existsSync(file) ? readFileSync(file, "utf8") : "";
   }
 
   leftovers(): string[] {
